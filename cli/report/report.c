@@ -152,6 +152,7 @@ void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_pa
                         .interval = lks_recipe_int(recipe, "log.interval"),
                         .batch_size = lks_recipe_int(recipe, "train.batch_size"),
                         .samples = parts->data.samples,
+                        .recipe = recipe,
                         .epochs = parts->epochs,
                         .last_step = parts->steps,
                         .step_clock = process_clock(),
@@ -205,6 +206,24 @@ static void update_bar(cli_report *r, const lks_step_event *event, double now)
     report_draw(r, event);
 }
 
+/* What processes do, where that has been gathered behind this step; NULL: it has not. */
+static json_t *paces_json(const cli_report *r, int64_t step)
+{
+    lki_emit emit = {0};
+    lks_status status = LKS_OK;
+    int64_t gathered;
+    if (lks_recipe_paces(r->recipe, NULL, &gathered) == NULL || gathered != step) return NULL;
+    lki_emit_open(&emit, '{', false);
+    lki_paces_emit(&emit, r->recipe);
+    lki_emit_close(&emit, '}');
+    char *text = lki_emit_take(&emit, "an event", &status);
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_t *ranks = json_incref(json_object_get(json, "ranks"));
+    json_decref(json);
+    free(text);
+    return ranks;
+}
+
 /* The norm and the skipped step only where there is one. */
 static json_t *step_json(const cli_report *r, const lks_step_event *event, double loss,
                          double seconds)
@@ -216,6 +235,8 @@ static json_t *step_json(const cli_report *r, const lks_step_event *event, doubl
     if (!isnan(event->info.gradient_norm))
         json_object_set_new(json, "gradient_norm", text_json_real(event->info.gradient_norm));
     if (event->info.skipped) json_object_set_new(json, "skipped", json_true());
+    json_t *ranks = paces_json(r, event->step);
+    if (ranks != NULL) json_object_set_new(json, "ranks", ranks);
     if (r->targets != REPORT_TOKENS) return json;
     json_object_set_new(json, "perplexity", text_json_real(lks_metrics_perplexity(event->metrics)));
     json_object_set_new(json, "tokens_per_second",
@@ -360,7 +381,7 @@ static void say_epoch(const cli_report *r, const lks_epoch *epoch)
     say("%s", line);
 }
 
-static json_t *epoch_json(const lks_epoch *epoch)
+static json_t *epoch_json(const cli_report *r, const lks_epoch *epoch)
 {
     lki_emit emit = {0};
     lks_status status = LKS_OK;
@@ -368,6 +389,7 @@ static json_t *epoch_json(const lks_epoch *epoch)
     lki_emit_key(&emit, "event");
     lki_emit_string(&emit, "epoch");
     lki_emit_epoch(&emit, epoch);
+    lki_paces_emit(&emit, r->recipe);
     lki_emit_close(&emit, '}');
     char *text = lki_emit_take(&emit, "an event", &status);
     json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
@@ -383,7 +405,7 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     begin_part(r, r->step_clock);
     if (r->quiet) return;
     if (!is_text(r)) {
-        report_event(r, epoch_json(epoch));
+        report_event(r, epoch_json(r, epoch));
         return;
     }
     if (r->format == REPORT_DDP && epoch->test.samples > 0) {

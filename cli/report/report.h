@@ -42,6 +42,7 @@ typedef struct cli_report {
     double part_loss;                 /* sum over the samples */
     double rate, sample_rate, loss;   /* smoothed over about two seconds */
     cost_history costs;               /* of iterations */
+    const lks_recipe *recipe;         /* that is reported */
 } cli_report;
 
 /* Of a run that is started. */

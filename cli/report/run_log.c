@@ -46,6 +46,7 @@ static void take_epoch(json_t *record, json_t *event)
     }
     json_array_append(epochs, event);
     run_log_copy(record, "epoch_step", record, "steps");
+    run_log_copy(record, "ranks", event, "ranks");
 }
 
 static void take_event(json_t *record, json_t *event)
@@ -55,6 +56,7 @@ static void take_event(json_t *record, json_t *event)
     if (strcmp(name, "start") == 0) take_start(record, event);
     if (strcmp(name, "epoch") == 0) take_epoch(record, event);
     if (strcmp(name, "step") == 0) json_object_set(record, "last_step", event);
+    if (strcmp(name, "step") == 0) run_log_copy(record, "ranks", event, "ranks");
     if (strcmp(name, "step") == 0 || strcmp(name, "end") == 0) {
         run_log_copy(record, "steps", event, "step");
         run_log_copy(record, "finished", event, "finished");

@@ -17,7 +17,7 @@ typedef struct run_log {
 bool run_log_is(const char *path);
 /* Takes the whole lines that have come since the last time: those of a run that is started again go on. The record
  * has "epochs", "steps", and of "config" train.epochs and train.steps; further "last_step", the event of the last
- * step, "epoch_step", where the last epoch ended, "workers", "train_samples" and "global_batch"; at the end
+ * step, "epoch_step", where the last epoch ended, "ranks", as they were told last, "workers", "train_samples" and "global_batch"; at the end
  * "finished" and "hash". */
 LKS_MUSTUSE lks_status run_log_read(run_log *log, const char *path);
 void run_log_clear(run_log *log);

@@ -70,6 +70,10 @@ LKS_API const char *lks_comm_library(const lks_comm *comm); /* "Open MPI 4.1.4";
 /* Which rank is lost (watch_s); -1: none. Not collective. */
 LKS_API int lks_comm_lost(const lks_comm *comm);
 
+/* Seconds that this rank has waited for others so far, in all that is collective: in messages and in common memory.
+ * Not collective. */
+LKS_API double lks_comm_waited(const lks_comm *comm);
+
 /* Ends all other processes at once, this one too where its transport cannot do without; a launcher may
  * see `code`. With one rank it does nothing: end the program behind it. Not collective. */
 LKS_API void lks_comm_abort(lks_comm *comm, int code);

@@ -298,6 +298,15 @@ typedef struct lks_fit {
 LKS_API LKS_MUSTUSE lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset,
                                                lks_metrics *sum, lks_fit *out);
 
+/* What each process of several does, the same on all: gathered behind every epoch, and where steps have a link of the hash
+ * chain; counted since the epoch began. NULL: of one process, or nothing yet. [*count], after *step; both may be NULL. */
+typedef struct lks_pace {
+    double samples_per_second, tokens_per_second; /* of its part of batches */
+    double waited; /* share of the time of its steps in which it waited for others */
+    int64_t peak_rss_bytes;
+} lks_pace;
+LKS_API const lks_pace *lks_recipe_paces(const lks_recipe *recipe, int *count, int64_t *step);
+
 /* The file of model.save, or NULL; and log.record, written as at the end of a training. */
 LKS_API const char *lks_recipe_weights(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_save_record(const lks_recipe *recipe);

@@ -17,6 +17,9 @@ typedef struct lks_step_event {
     double learning_rate;
     const lks_metrics *metrics; /* of this step */
     lks_step_info info;
+    int64_t samples; /* of the batch, those of this process */
+    double seconds;  /* that the step took here, with reading its batch, */
+    double waited;   /* and of these, waiting for other processes */
 } lks_step_event;
 
 /* Any pointer may be NULL. Returning anything but LKS_OK from on_step or on_epoch ends the run

@@ -3,6 +3,7 @@
 #include "comm/flight.h"
 
 #include "base/check.h"
+#include "base/context.h"
 #include "machine/pause.h"
 
 #include <stdatomic.h>
@@ -174,7 +175,8 @@ enum { SPINS = 1000 };                   /* then it sleeps, */
 static const double LOOK_SECONDS = 0.01; /* and sees as often whether a rank is lost */
 
 /* Until it is so, or cannot be any more. */
-static lks_status wait(lks_comm *comm, lki_assembly *meeting, const awaited *what, const char *name)
+static lks_status wait_for(lks_comm *comm, lki_assembly *meeting, const awaited *what,
+                           const char *name)
 {
     lki_patience patience = {.last = -1};
     lki_bell *bell = &meeting->seat[0].bell;
@@ -195,6 +197,15 @@ static lks_status wait(lks_comm *comm, lki_assembly *meeting, const awaited *wha
     }
     atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
     return LKS_OK;
+}
+
+static lks_status wait(lks_comm *comm, lki_assembly *meeting, const awaited *what, const char *name)
+{
+    if (missing(comm, meeting, what) == NOBODY) return lki_comm_lost(comm);
+    const double begin = lki_seconds();
+    const lks_status status = wait_for(comm, meeting, what, name);
+    comm->waited += lki_seconds() - begin;
+    return status;
 }
 
 void lki_comm_meet_wake(lki_assembly *meeting)

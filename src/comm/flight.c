@@ -64,6 +64,11 @@ lks_status lki_comm_break(lks_comm *comm, lks_status status)
     return status;
 }
 
+double lks_comm_waited(const lks_comm *comm)
+{
+    return comm != NULL ? comm->waited : 0;
+}
+
 bool lki_comm_alone(const lks_comm *comm)
 {
     return comm == NULL || comm->size == 1;
@@ -239,6 +244,7 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
                                  comm->transport->missing(comm->link, flight));
         rest(patience.waited);
     }
+    if (patience.last >= 0) comm->waited += patience.waited + lki_seconds() - patience.last;
     lki_tally_received(comm, &comm->flights[flight]);
     comm->flights[flight].state = LKI_FLIGHT_FREE;
     atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);

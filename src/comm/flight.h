@@ -59,6 +59,8 @@ struct lks_comm {
     void *scratch;     /* of the collective that is under way */
     size_t scratch_bytes;
 
+    double waited; /* seconds, by the thread that calls, worker 0 in a step */
+
     uint64_t started; /* exchanges so far: equal on all ranks, so the next number is, too */
     lki_flight flights[LKI_MAX_FLIGHTS];
     lki_tally *tally; /* [size] */

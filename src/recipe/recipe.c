@@ -89,6 +89,7 @@ void lks_recipe_close(lks_recipe *recipe)
     lki_session_close(&recipe->session);
     lki_config_destroy(recipe->config);
     free(recipe->links);
+    free(recipe->paces);
     lki_cuts_free(recipe);
     lki_scores_free(&recipe->scores);
     free(recipe->json);

@@ -21,6 +21,12 @@ typedef struct lki_cut {
 
 typedef struct lki_board lki_board;
 
+/* Of this process, since the epoch began. */
+typedef struct lki_spent {
+    int64_t samples;
+    double tokens, seconds, waited;
+} lki_spent;
+
 /* What the weights at the end of a run make of test data that is numbers; of classes the run has it. */
 typedef struct lki_scores {
     int64_t targets;
@@ -56,7 +62,10 @@ struct lks_recipe {
     int64_t link_count, link_room;
     lki_cut *cuts; /* likewise */
     int64_t cut_count;
-    double began; /* on the clock that never goes back */
+    lki_spent spent;
+    lks_pace *paces;    /* [processes]; NULL: there is one, or none has begun */
+    int64_t paces_step; /* 0: not gathered yet */
+    double began;       /* on the clock that never goes back */
     const char *counted_from;
     double first_step; /* seconds until it was finished; 0: there was none */
 };
@@ -85,6 +94,11 @@ lks_status lki_ranks_compare_model(const lks_recipe *recipe);
 /* cuts.c: behind a step with a link; and all of it is freed. */
 lks_status lki_cuts_follow(lks_recipe *recipe, int64_t step);
 void lki_cuts_free(lks_recipe *recipe);
+
+/* paces.c: memory, and a step of this process. And of all: collective, and fails with them alone. */
+lks_status lki_paces_begin(lks_recipe *recipe);
+void lki_paces_step(lks_recipe *recipe, const lks_step_event *event);
+lks_status lki_paces_gather(lks_recipe *recipe, int64_t step);
 
 /* Whether a run that is resumed in `folder` is still the same; says what has changed. */
 lks_status lki_changes_check(const lks_recipe *recipe, const char *folder);

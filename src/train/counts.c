@@ -7,7 +7,7 @@
 
 enum { TABLES = 3, PIECE = 1 << 16 /* counts that a rank sends at a time */ };
 
-static lks_status no_memory(int64_t classes)
+static lks_status no_counts(int64_t classes)
 {
     return LKI_FAIL(LKS_E_NOMEM, "no memory for the counts of %lld classes", (long long)classes);
 }
@@ -20,12 +20,12 @@ lks_status lks_class_counts_make(lks_class_counts *out, int64_t classes, bool ma
         return LKI_FAIL(LKS_E_INVALID, "lks_class_counts_make() got %lld classes, expected 0 to %d",
                         (long long)classes, INT32_MAX);
     out->right = calloc((size_t)classes + 1, TABLES * sizeof *out->right);
-    if (out->right == NULL) return no_memory(classes);
+    if (out->right == NULL) return no_counts(classes);
     if (matrix)
         out->confusion = calloc((size_t)classes + 1, ((size_t)classes + 1) * sizeof *out->right);
     if (matrix && out->confusion == NULL) {
         lks_class_counts_free(out);
-        return no_memory(classes);
+        return no_counts(classes);
     }
     out->classes = classes;
     out->given = out->right + classes;
@@ -59,7 +59,7 @@ void lks_class_counts_add(lks_class_counts *counts, int64_t label, int64_t given
 }
 
 /* A piece at a time, so that many ranks need no memory for a matrix of each. */
-static lks_status sum(int64_t *count, int64_t length, lks_comm *comm)
+static lks_status sum_counts(int64_t *count, int64_t length, lks_comm *comm)
 {
     const int ranks = lks_comm_size(comm);
     if (ranks == 1 || length == 0) return LKS_OK;
@@ -83,12 +83,12 @@ static lks_status sum(int64_t *count, int64_t length, lks_comm *comm)
 lks_status lks_class_counts_sum(lks_class_counts *counts, lks_comm *comm)
 {
     if (counts == NULL) return LKI_FAIL_NULL(counts);
-    return sum(counts->right, TABLES * counts->classes, comm);
+    return sum_counts(counts->right, TABLES * counts->classes, comm);
 }
 
 lks_status lks_class_counts_sum_matrix(lks_class_counts *counts, lks_comm *comm)
 {
     if (counts == NULL || counts->confusion == NULL)
         return LKI_FAIL(LKS_E_INVALID, "lks_class_counts_sum_matrix() got no matrix");
-    return sum(counts->confusion, counts->classes * counts->classes, comm);
+    return sum_counts(counts->confusion, counts->classes * counts->classes, comm);
 }

@@ -32,14 +32,17 @@ static lks_status train_step(loop *l, lks_status *asked)
     lks_run *run = l->run;
     const int64_t step = run->progress.step;
     const double rate = rate_of(l, step);
+    const lks_comm *comm = lks_model_comm(l->opts.model);
     lks_metrics metrics = {0};
     lks_batch batch;
 
+    const double waited = lks_comm_waited(comm);
     const double begin = train_now();
     const lks_status read = read_batch(l, &batch);
     if (read != LKS_OK) return lks_model_fail(l->opts.model, read);
     TRY(lks_model_step(l->opts.model, &batch, rate, &metrics));
-    run->so_far_seconds += train_now() - begin;
+    const double seconds = train_now() - begin;
+    run->so_far_seconds += seconds;
     run->progress = lks_model_progress(l->opts.model);
     lks_metrics_add(&run->so_far, &metrics);
     const lks_step_event event = {.step = step + 1,
@@ -48,9 +51,12 @@ static lks_status train_step(loop *l, lks_status *asked)
                                   .batches = l->batches,
                                   .learning_rate = rate,
                                   .metrics = &metrics,
-                                  .info = lks_model_last_step(l->opts.model)};
+                                  .info = lks_model_last_step(l->opts.model),
+                                  .samples = batch.count,
+                                  .seconds = seconds,
+                                  .waited = lks_comm_waited(comm) - waited};
     if (events->on_step) *asked = events->on_step(events->user, &event);
-    if (lks_comm_size(lks_model_comm(l->opts.model)) == 1) return LKS_OK;
+    if (lks_comm_size(comm) == 1) return LKS_OK;
     /* What one process answers the others hear with the next step, and all stop together. */
     lks_model_raise(l->opts.model, *asked);
     const lks_status raised = lks_model_raised(l->opts.model);

@@ -26,6 +26,7 @@ static void of_communicators(void **state)
     assert_int_equal(lks_comm_local_rank(NULL), 0);
     assert_int_equal(lks_comm_local_size(NULL), 1);
     assert_string_equal(lks_comm_host(NULL, 0), "");
+    assert_true(lks_comm_waited(NULL) == 0);
     assert_string_equal(lks_comm_library(NULL), "");
     assert_int_equal(lks_comm_lost(NULL), -1);
     assert_false(lks_comm_watched(NULL));

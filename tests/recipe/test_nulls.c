@@ -58,6 +58,7 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_evaluate(NULL, NULL, &sum));
     REFUSES(lks_recipe_evaluate(recipe, NULL, NULL));
     REFUSES(lks_class_counts_make(NULL, 1, true));
+    assert_null(lks_recipe_paces(NULL, NULL, NULL));
     lks_class_counts_free(NULL);
     assert_int_equal(lks_class_given(NULL, 3), 0);
     lks_class_counts_add(NULL, 0, 0);

@@ -215,12 +215,60 @@ static void a_folder_is_a_table(void **state)
     assert_int_equal(code, 0);
 }
 
+/* A record of so many ranks, of which rank r waits r percent of the time; `more` stands in each. */
+static void ranks_record(int ranks, const char *more)
+{
+    char text[8192] = "{\"hash\": \"\", \"epochs\": [], \"config\": {}, \"ranks\": [";
+    for (int r = 0; r < ranks; r++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "%s{\"host\": \"h%d\", \"samples_per_second\": %d.4, %s\"waited\": %.2f, "
+                 "\"peak_rss_bytes\": 12000000}",
+                 r > 0 ? ", " : "", r % 2, 1200 + r, more, (50 - r) / 100.0);
+    strcat(text, "]}\n");
+    write_text("ranks.json", text);
+}
+
+/* Of each rank what the record has; of many those that all others wait for. */
+static void ranks_have_rows(void **state)
+{
+    (void)state;
+    text_locale();
+    ranks_record(2, "");
+    run("watch ranks.json");
+    expect_ok();
+    expect_out("\n- samples/s, communication 50%, 24 MB of memory\n"
+               " rank       samples/s  waiting     memory  host\n"
+               "    0           1,200      50%      12 MB  h0\n"
+               "    1           1,201      49%      12 MB  h1\n");
+    ranks_record(2, "\"tokens_per_second\": 77000, ");
+    run("watch ranks.json");
+    expect_out(" rank        tokens/s  waiting     memory  host\n"
+               "    0          77,000      50%      12 MB  h0\n");
+    ranks_record(20, "");
+    run("watch ranks.json");
+    expect_out("  host\n   19           1,219      31%      12 MB  h1\n   18 ");
+    expect_out("\n   12           1,212      38%      12 MB  h0\n"
+               "of 20 ranks, those that wait the least for others\n");
+    write_text("odd.json",
+               "{\"hash\": \"\", \"epochs\": [], \"config\": {}, \"ranks\": [7, {\"host\": "
+               "\"a\\u001b[2J\", \"waited\": 1e300, \"peak_rss_bytes\": -1}]}\n");
+    run("watch odd.json");
+    expect_ok();
+    expect_out("    0               -        -          -  -\n"
+               "    1               -        -          -  a?[2J\n");
+    assert_null(strstr(last.out, "communication"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
-        TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
-        TEST(a_terminal_shows_what_comes),   TEST(a_folder_is_a_table),
+        TEST(a_finished_run_is_shown),
+        TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out),
+        TEST(lines_of_steps_are_as_good),
+        TEST(a_terminal_shows_what_comes),
+        TEST(a_folder_is_a_table),
+        TEST(ranks_have_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,6 +239,7 @@ lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
     emit_head(&emit, recipe);
     emit_run(&emit, recipe);
     emit_scores(&emit, recipe);
+    lki_paces_emit(&emit, recipe);
     emit_tail(&emit, recipe);
     lki_emit_close(&emit, '}');
     lki_emit_raw(&emit, "\n", 1);

@@ -15,6 +15,9 @@ void lki_emit_epoch(lki_emit *emit, const lks_epoch *epoch);
 /* How workers have come to other shares: cuts.c. */
 void lki_cuts_emit(lki_emit *e, const lks_recipe *recipe);
 
+/* paces.c: "ranks", what each process does, where there are several. */
+void lki_paces_emit(lki_emit *e, const lks_recipe *recipe);
+
 /* csv.c: log.csv, with the epochs so far. */
 LKS_MUSTUSE lks_status lki_csv_write(const lks_recipe *recipe);
 

@@ -91,10 +91,19 @@ static lks_status answered(lks_recipe *recipe, lks_status status)
     return status;
 }
 
+/* Where processes compare links anyway; those that step alone do not wait for each other in between. */
+static bool paces_are_due(const lks_recipe *recipe, int64_t step)
+{
+    return step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0 &&
+           lks_model_alone(recipe->session.model) == 0;
+}
+
 static lks_status recipe_on_step(void *user, const lks_step_event *event)
 {
     lks_recipe *recipe = user;
     if (recipe->first_step <= 0) recipe->first_step = lki_recipe_seconds(recipe);
+    lki_paces_step(recipe, event);
+    if (paces_are_due(recipe, event->step)) LKI_TRY(lki_paces_gather(recipe, event->step));
     if (event->step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0)
         LKI_TRY(remember_link(recipe, event->step));
     LKI_TRY(lki_cuts_follow(recipe, event->step));
@@ -115,6 +124,8 @@ static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
 {
     lks_recipe *recipe = user;
     lks_status status = LKS_OK;
+    LKI_TRY(lki_paces_gather(recipe, recipe->run.progress.step));
+    recipe->spent = (lki_spent){0};
     if (recipe->events.on_epoch != NULL)
         status = answered(recipe, recipe->events.on_epoch(recipe->events.user, epoch));
     const lks_error answer = *lks_last_error();
@@ -285,7 +296,9 @@ lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, co
     if (events != NULL) recipe->events = *events;
     if (run != NULL) *run = &recipe->run;
     recipe->ran = true;
-    lks_status status = lki_recipe_agree(recipe, keep_vocabulary(recipe));
+    lks_status status = lki_paces_begin(recipe);
+    if (status == LKS_OK) status = keep_vocabulary(recipe);
+    status = lki_recipe_agree(recipe, status);
     if (status == LKS_OK) status = lki_recipe_agree(recipe, lki_board_begin(recipe));
     if (status == LKS_OK) status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
     lki_board_end(recipe, status);

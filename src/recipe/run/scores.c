@@ -11,7 +11,7 @@ static void count_sample(void *user, const lks_prediction *p)
 }
 
 /* Where the training has not tested these weights itself: it ended within an epoch, or was complete already. */
-static lks_status count_classes(lks_recipe *recipe, lki_scores *s)
+static lks_status count_test_classes(lks_recipe *recipe, lki_scores *s)
 {
     const int64_t classes = lks_model_get_info(recipe->session.model).classes;
     lks_class_counts counts = {0};
@@ -50,7 +50,8 @@ lks_status lki_scores_take(lks_recipe *recipe)
         lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN) ||
         lks_model_get_info(s->model).positions > 0)
         return LKS_OK;
-    const lks_status status = (s->info.classes > 0 ? count_classes : measure_fits)(recipe, &found);
+    const lks_status status = (s->info.classes > 0 ? count_test_classes : measure_fits)(recipe,
+                                                                                        &found);
     if (status == LKS_OK)
         recipe->scores = found;
     else

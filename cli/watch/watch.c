@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/report/watch.h"
+#include "cli/watch/watch.h"
 
 enum { USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
 
@@ -77,7 +77,11 @@ static void print_facts(FILE *out, const view *v, cli_pool *pool, int width)
 {
     const run_cell *cell = v->runs->cell[0];
     const json_t *record = v->runs->run[0].record, *step = json_object_get(record, "last_step");
-    const double bytes = runs_number_of(record, "peak_rss_bytes");
+    const double bytes = watch_memory(record), waited = watch_waited(record);
+    const json_t *epochs = json_object_get(record, "epochs"),
+                 *last = json_array_get(epochs, json_array_size(epochs) - 1);
+    const double in_step = runs_number_of(step, "tokens_per_second"),
+                 tokens = in_step >= 0 ? in_step : runs_number_of(last, "tokens_per_second");
     const double rate = runs_number_of(step, "samples_per_second"),
                  loss = runs_number_of(step, "loss");
     char count[TEXT_NUMBER_SIZE];
@@ -86,6 +90,9 @@ static void print_facts(FILE *out, const view *v, cli_pool *pool, int width)
     if (rate >= 0 && rate < 1e15)
         line = pool_format(pool, "%s samples/s, loss %.4f", lks_text_count(count, (int64_t)rate),
                            loss);
+    if (tokens >= 0 && tokens < 1e15)
+        line = pool_format(pool, "%s, %s tokens/s", line, lks_text_count(count, (int64_t)tokens));
+    if (!isnan(waited)) line = pool_format(pool, "%s, communication %.0f%%", line, 100 * waited);
     if (bytes > 0 && bytes < 1e18)
         line = pool_format(pool, "%s, %.0f MB of memory", line, bytes / 1e6);
     if (!isnan(cell[RUN_VALID_BEST].number))
@@ -167,6 +174,7 @@ static lks_status view_draw(view *v)
     if (v->there) {
         print_progress(out, v, &pool, width);
         print_facts(out, v, &pool, width);
+        watch_print_ranks(out, v->runs->run[0].record, &pool, width);
         fflush(out);
         int room = v->live ? terminal_rows() - 1 - lines_of(text) : INT32_MAX;
         for (int i = 0; i < 2; i++) {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "cli/report/watch.h"
+#include "cli/watch/watch.h"
 
 /* A run whose next epoch takes so many times as long as those before it, and a minute more, may have ended. */
 static const double OVERDUE = 3, MINUTE = 60;

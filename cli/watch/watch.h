@@ -32,6 +32,12 @@ progress view_progress(const view *v);
 /* Whether a run that has not ended says nothing any more. */
 bool view_is_overdue(const progress *p);
 
+/* Of a record with several processes: the mean share of steps in which they wait for others, NaN where it is not known;
+ * the memory of all, in bytes; and a row for each, or for those that wait the least. */
+double watch_waited(const json_t *record);
+double watch_memory(const json_t *record);
+void watch_print_ranks(FILE *out, const json_t *record, cli_pool *pool, int width);
+
 /* A line for each run whose record lies in the folder or in one below it. */
 LKS_MUSTUSE lks_status watch_folder(const cli_args *cli, const char *folder);
 

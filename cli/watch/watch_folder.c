@@ -10,7 +10,7 @@
 
 #include "cli/out/table.h"
 #include "cli/out/text.h"
-#include "cli/report/watch.h"
+#include "cli/watch/watch.h"
 #include "cli/verbs/record.h"
 
 typedef struct folder {
