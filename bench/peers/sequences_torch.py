@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Training steps of a language model of LSTMs, or of a transformer of characters, on one batch of random tokens; prints the median
-in milliseconds behind ten steps that warm up, as JSON. For bench/sequences.
+in milliseconds behind ten steps that warm up, as JSON. For bench/training/sequences.
   sequences_torch.py --threads 2 --sizes '{"net": "lstm", "width": 200, "context": 20, "batch": 20}' [--compile]
 """
 import argparse
