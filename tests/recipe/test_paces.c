@@ -19,6 +19,8 @@ typedef struct seen {
     int count;
     int64_t step, link_step, samples;
     uint64_t hash;
+    double seconds, waited; /* since the epoch began, */
+    int64_t done;           /* and samples */
     lks_recipe *recipe;
     int rank;
 } seen;
@@ -31,6 +33,10 @@ static lks_status slow_step(void *user, const lks_step_event *event)
     int64_t step;
     const lks_pace *pace = lks_recipe_paces(s->recipe, &count, &step);
     s->samples += event->samples;
+    if (event->batch == 0) s->seconds = s->waited = 0, s->done = 0;
+    s->seconds += event->seconds;
+    s->waited += event->waited;
+    s->done += event->samples;
     if (event->step == 4 && pace != NULL) {
         memcpy(s->at_link, pace, (size_t)count * sizeof *pace);
         s->link_step = step;
@@ -94,6 +100,9 @@ static void each_has_its_own(void **state)
                 assert_int_equal(all[r].count, ranks);
                 assert_int_equal(all[r].step, 2 * STEPS);
                 assert_int_equal(all[r].link_step, 4);
+                assert_true(all[r].pace[r].samples_per_second ==
+                            (double)all[r].done / all[r].seconds);
+                assert_true(all[r].pace[r].waited == all[r].waited / all[r].seconds);
                 assert_memory_equal(all[r].pace, all[0].pace, sizeof all[r].pace);
                 assert_memory_equal(all[r].at_link, all[0].at_link, sizeof all[r].at_link);
             }

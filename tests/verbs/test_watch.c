@@ -257,6 +257,20 @@ static void ranks_have_rows(void **state)
     expect_out("    0               -        -          -  -\n"
                "    1               -        -          -  a?[2J\n");
     assert_null(strstr(last.out, "communication"));
+    /* Of lines those that came last, with a step or with an epoch. */
+    static const char line[] =
+        "{\"event\": \"%s\", \"step\": 3, \"epoch\": 1, \"samples_per_second\": 9.0, "
+        "\"loss\": 1.0, \"ranks\": [{\"waited\": 0.%d}, {\"waited\": 0.%d}]}\n";
+    char text[1024];
+    snprintf(text, sizeof text, line, "step", 25, 75);
+    write_text("lines.log", text);
+    run("watch lines.log");
+    expect_ok();
+    expect_out(", communication 50%\n rank ");
+    snprintf(text + strlen(text), sizeof text - strlen(text), line, "epoch", 10, 20);
+    write_text("lines.log", text);
+    run("watch lines.log");
+    expect_out(", communication 15%\n rank ");
 }
 
 int main(void)
