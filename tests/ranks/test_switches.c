@@ -57,6 +57,19 @@ static lks_tensor *masked(lks_graph *g)
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }
 
+/* A dense layer of positions. */
+static lks_tensor *positions(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
+    x = lks_sequence(g, x);
+    x = lks_gelu(g, lks_dense(g, x, &(lks_dense_opts){.units = 20}), NULL);
+    x = lks_dense(g, x, &(lks_dense_opts){.units = 35});
+    x = lks_dense(g, lks_global_avg_pool(g, x), &(lks_dense_opts){.units = 5});
+    return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
+}
+
 /* Few channels and filters, and windows that overlap. */
 static lks_tensor *small(lks_graph *g)
 {
@@ -155,13 +168,14 @@ static void each_has_one_hash(void **state)
     }
 }
 
-static void small_blocks_have_one_hash(void **state)
+static void small_blocks_and_positions_have_one_hash(void **state)
 {
+    const lkt_net nets[] = {small, positions};
     (void)state;
-    for (int n = 0; n < 4; n++) { /* skip_zeros, fuse */
+    for (int n = 0; n < 8; n++) { /* skip_zeros, fuse */
         question q = usual_question();
-        q.run.net = small;
-        check_combination(&q, n);
+        q.run.net = nets[n / 4];
+        check_combination(&q, n % 4);
     }
 }
 
@@ -185,9 +199,9 @@ static void stored_bfloat16_has_one_hash(void **state)
 static void bfloat16_has_one_hash(void **state)
 {
     const lki_vector *usual = lki_cpu_vector();
-    const lkt_net nets[] = {net, small, masked};
+    const lkt_net nets[] = {net, small, masked, positions};
     (void)state;
-    for (int n = 0; n < 6; n++) {
+    for (int n = 0; n < 8; n++) {
         question q = usual_question();
         q.run.net = nets[n / 2];
         const uint64_t f32 = hash_of(&q);
@@ -240,10 +254,10 @@ static void they_differ(void **state)
 /* A kernel with a rule of its own that neither network has would be held by nothing here. */
 static void they_have_every_implementation(void **state)
 {
-    const lkt_net nets[] = {net, masked};
+    const lkt_net nets[] = {net, masked, positions};
     lkt_met met = lkt_met_none();
     (void)state;
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < 3; n++) {
         lkt_model m = lkt_begin(&(lks_context_opts){.device = "cpu"});
         lkt_compile(&m, &(lks_model_opts){.loss = nets[n](m.graph), .global_batch = 4});
         (void)lkt_met_others(&met, m.model, 1);
@@ -258,7 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_have_every_implementation),
         cmocka_unit_test(each_has_one_hash),
-        cmocka_unit_test(small_blocks_have_one_hash),
+        cmocka_unit_test(small_blocks_and_positions_have_one_hash),
         cmocka_unit_test(bfloat16_has_one_hash),
         cmocka_unit_test(stored_bfloat16_has_one_hash),
         cmocka_unit_test(zeros_are_left_out_alike),

@@ -80,8 +80,9 @@ static void conv2d(const lkt_balls_task *t, bool back)
 
 static void dense(const lkt_balls_task *t, bool back)
 {
-    const int64_t units = t->node->out.shape.dim[0], inputs = t->node->in[0]->shape.dim[0];
-    for (int64_t i = 0; i < t->count * units; i++)
+    const lks_shape *out = &t->node->out.shape, *in = &t->node->in[0]->shape;
+    const int64_t units = out->dim[out->ndim - 1], inputs = in->dim[in->ndim - 1];
+    for (int64_t i = 0; i < t->count * per_sample(&t->node->out); i++)
         conv_row(t, back, i, i / units * inputs, i % units * inputs, inputs, 1);
     bias(t, back);
 }
@@ -334,6 +335,12 @@ static void flatten(const lkt_balls_task *t, bool back)
     }
 }
 
+static void sequence(const lkt_balls_task *t, bool back)
+{
+    for (int64_t i = 0; i < t->count * per_sample(&t->node->out); i++)
+        lkt_ball_add(back ? &t->d_in[0][i] : &t->out[i], back ? t->d_out[i] : t->in[0][i]);
+}
+
 static void sum(const lkt_balls_task *t, bool back)
 {
     assert_int_equal(per_sample(t->node->in[0]), per_sample(t->node->in[1]));
@@ -382,6 +389,7 @@ static void compute(const lkt_balls_task *t, bool back)
         [LKI_OP_BATCH_NORM] = batch_norm,
         [LKI_OP_LAYER_NORM] = layer_norm,
         [LKI_OP_FLATTEN] = flatten,
+        [LKI_OP_SEQUENCE] = sequence,
         [LKI_OP_ADD] = sum,
         [LKI_OP_MSE] = mse,
         [LKI_OP_NORMALIZE] = normalize,
