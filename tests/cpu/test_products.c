@@ -32,17 +32,18 @@ static void set_runs(lki_dense_shape *s, lkt_random *random)
     s->run[way] = lkt_random_from(random, 1025, 1030);
 }
 
-static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t rows)
+static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t rows, bool runs)
 {
     dense_case c = {.rows = rows};
     c.shape.inputs = size_of_sum(random);
     c.shape.units = c.shape.inputs < 300 ? size_of_sum(random) : lkt_random_from(random, 1, 50);
     c.shape.bias = true;
-    c.shape.bf16 = lkt_random_chance(random, 2);
+    c.shape.bf16 = !runs && lkt_random_chance(random, 2);
     c.shape.unit = v->unit;
     c.kernels = c.shape.bf16 ? v->dense_bf16 : v->dense;
-    c.shape.masks = !c.shape.bf16 && c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
-    if (!c.shape.bf16 && !c.shape.masks && lkt_random_chance(random, 2)) set_runs(&c.shape, random);
+    c.shape.masks = !runs && !c.shape.bf16 && c.shape.units >= 16 &&
+                    lkt_random_below(random, 2) == 0;
+    if (runs) set_runs(&c.shape, random);
     c.x = lkt_floats_make(random, rows * c.shape.inputs);
     if (c.shape.masks) {
         const int64_t active = lkt_random_below(random, 9);
@@ -130,7 +131,9 @@ static void dense_passes(void **state)
     (void)state;
     LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
-        dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, k % 8 == 0 ? 600 : 40));
+        const bool runs = k % 4 == 1;
+        const int64_t most = runs ? 14 : k == 0 && !lkt_sanitized() ? 600 : k % 8 == 0 ? 150 : 40;
+        dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, most), runs);
         const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
         const int64_t cut = lkt_random_below(&random, rows);
         lkt_floats y = lkt_floats_make(&random, rows * units);
@@ -266,7 +269,7 @@ static void rows_are_the_tree_of_replicas(void **state)
     for (int k = 0; k < cases(); k++) {
         int64_t start[14];
         const int replicas = (int)lkt_random_from(&random, 1, 13);
-        dense_case c = dense_make(v, &random, shares(&random, replicas, start));
+        dense_case c = dense_make(v, &random, shares(&random, replicas, start), false);
         const int64_t in = c.shape.inputs, units = c.shape.units;
         lki_rows rows = {.start = start, .replicas = replicas, .last = replicas};
         gathered found;
@@ -307,7 +310,7 @@ static void rows_pack_what_they_update(void **state)
     LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
         const int64_t samples = lkt_random_from(&random, 1, 300), start[] = {0, samples};
-        dense_case c = dense_make(v, &random, samples);
+        dense_case c = dense_make(v, &random, samples, false);
         const int64_t in = c.shape.inputs, units = c.shape.units;
         const int64_t row = lkt_random_below(&random, units) / LKI_PACKED_ROWS * LKI_PACKED_ROWS;
         const int64_t column = in > 64 && c.shape.masks ? 64 : in;
