@@ -58,11 +58,15 @@ static int64_t host_count_correct(int64_t rows, int64_t width, const float *outp
 
 static void host_mean(int64_t count, float scale, float most, const float *sums, float *gradient)
 {
-#pragma GCC ivdep /* both may be one array */
-    for (int64_t i = 0; i < count; i++) {
-        const float mean = sums[i] * scale;
-        gradient[i] = fabsf(mean) < LKI_TINY ? 0.0f
-                                             : mean; /* lki_flush() in a form that is vectorised */
+    enum { CHUNK = 256 };
+    for (int64_t i = 0; i < count; i += CHUNK) {
+        const int64_t n = count - i < CHUNK ? count - i : CHUNK;
+        float mean[CHUNK]; /* both may be one array, and this is vectorised */
+        for (int64_t k = 0; k < n; k++) {
+            const float x = sums[i + k] * scale;
+            mean[k] = fabsf(x) < LKI_TINY ? 0.0f : x; /* lki_flush() */
+        }
+        memcpy(gradient + i, mean, (size_t)n * sizeof *mean);
     }
     if (isinf(most)) return;
     for (int64_t i = 0; i < count; i++) /* a NaN stays one */
