@@ -81,7 +81,8 @@ bool lks_network_get(lks_network_info *out, lks_context *context, int number)
         graph, &(lks_input_opts){.shape = network->image,
                                  .dtype = network->vocabulary > 0 ? LKS_I32 : LKS_F32,
                                  .vocabulary = network->vocabulary});
-    if (lks_network(graph, x, network->name, NULL) != NULL)
+    const lks_network_opts opts = {.outputs = network->classes};
+    if (lks_network(graph, x, network->name, &opts) != NULL)
         out->parameters = list_parameters(graph);
     lks_graph_destroy(graph);
     return true;

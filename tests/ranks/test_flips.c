@@ -6,13 +6,14 @@
 #include <lockstep/checkpoint.h>
 
 #include "base/check.h"
-#include "support/ranks/small.h"
+#include "support/ranks/carried.h"
 
 /* A short run that ends with a checkpoint. */
 typedef struct short_run {
     lkt_flip flip;
     const char *folder;
     lks_shard shard;
+    bool carries; /* a network whose layers do */
     int64_t step; /* behind which rank 0 heard of it */
     char sentence[LKT_MOST_RANKS][sizeof((lks_error *)NULL)->message];
 } short_run;
@@ -22,7 +23,7 @@ static lks_status save(const lkt_small *m, const char *folder)
     const lks_model_info info = lks_model_get_info(m->model);
     const lks_run run = {.progress = lks_model_progress(m->model),
                          .seed = 3,
-                         .global_batch = SMALL_SAMPLES,
+                         .global_batch = info.global_batch,
                          .replicas = info.replicas,
                          .hash_every = info.hash_every,
                          .best_step = -1};
@@ -32,6 +33,11 @@ static lks_status save(const lkt_small *m, const char *folder)
 static lks_status train(lks_comm *comm, lkt_small *m, const short_run *r)
 {
     const lks_model_opts opts = {.optim = lks_adam(), .bucket_bytes = 64, .shard = r->shard};
+    if (r->carries) {
+        LKI_TRY(lkt_carried_build(m, comm, opts));
+        LKI_TRY(lkt_carried_train(m, 0, 3, NULL));
+        return save(m, r->folder);
+    }
     LKI_TRY(lkt_small_build(m, comm, opts));
     for (int i = 0; i < 3; i++) LKI_TRY(lks_model_step(m->model, lkt_small_batch(), .1, NULL));
     return save(m, r->folder);
@@ -68,13 +74,15 @@ static bool is_named(const char *sentence, int to)
 }
 
 /* Message number n of a rank, for every n, in a bit that is not rounded away: nobody saves, and all say which rank or which two. */
-static void change_any(lks_shard shard, int *others)
+static void change_any(lks_shard shard, bool carries, int *others)
 {
     int pairs = 0, early = 0;
     *others = 0;
     for (int n = 0, messages = 0; n <= messages; n += n > 0 && lkt_sanitized() ? 5 : 1) {
-        short_run r = {
-            .flip = {.rank = 1, .at = n, .byte = 2}, .folder = lkt_make_folder(), .shard = shard};
+        short_run r = {.flip = {.rank = 1, .at = n, .byte = 2},
+                       .folder = lkt_make_folder(),
+                       .shard = shard,
+                       .carries = carries};
         int results[LKT_MOST_RANKS];
         const lkt_hub_opts hub = {.size = SMALL_RANKS, .seed = 3, .delay = n % 3, .flip = &r.flip};
         lkt_ranks_run(&hub, NULL, body, &r, results);
@@ -100,10 +108,18 @@ static void any_message_may_change(void **state)
 {
     int others;
     (void)state, (void)lkt_small_batch();
-    change_any(LKS_SHARD_OFF, &others);
+    change_any(LKS_SHARD_OFF, false, &others);
     assert_true(others > (lkt_sanitized() ? 0 : 3));
-    change_any(LKS_SHARD_ON, &others);
+    change_any(LKS_SHARD_ON, false, &others);
     assert_int_equal(others, 1); /* none but the undisturbed */
+}
+
+/* So has what ranks carry of their samples. */
+static void any_message_of_what_is_carried_may_change(void **state)
+{
+    int others;
+    (void)state, (void)lkt_carried_batch(0);
+    change_any(LKS_SHARD_OFF, true, &others);
 }
 
 /* A bit in memory, behind a link: it is not saved. */
@@ -143,6 +159,7 @@ static void memory_that_changes_is_not_saved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_message_may_change),
+                                       cmocka_unit_test(any_message_of_what_is_carried_may_change),
                                        cmocka_unit_test(memory_that_changes_is_not_saved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,16 @@ static void nothing_else_moves_what_a_training_carries(void **state)
     other = (lks_metrics){0};
     LKT_OK(lks_model_evaluate(m.model, &batch, &other));
     assert_true(other.loss_low != first.loss_low);
+    /* A prediction between two windows of an evaluation has no part in it. */
+    lks_metrics pair[2] = {{0}, {0}};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2; i++) {
+            batch = lkt_carried_batch(i);
+            LKT_OK(lks_model_evaluate(m.model, &batch, &pair[k]));
+            batch = lkt_carried_batch(i + 2);
+            if (k == 1) LKT_OK(lks_model_predict(m.model, batch.x, 5, out[0]));
+        }
+    assert_memory_equal(&pair[0], &pair[1], sizeof pair[0]);
     lkt_small_end(&m);
 }
 

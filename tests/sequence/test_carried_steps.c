@@ -59,7 +59,110 @@ static void a_skipped_step_leaves_it_alone(void **state)
     lkt_small_end(&m);
 }
 
+enum {
+    STATES = 14
+}; /* of a sample, in two layers of lstm; the second one's begin behind CARRIED_COLUMNS of the first */
+
+/* One that is bad while parameters and samples are good is found in the layer that reads it, and nothing was taken. */
+static void what_is_carried_may_be_what_is_bad(void **state)
+{
+    static float carried[CARRIED_COLUMNS * STATES], again[CARRIED_COLUMNS * STATES];
+    static const struct {
+        const char *name, *says;
+    } list[] = {
+        {"r.carried", "first bad tensor: output of lstm 'r', element 0 of sample 7; nothing was"},
+        {"r.l1.carried", "first bad tensor: output of lstm 'r.l1', element 0 of sample 7; nothing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        lkt_small m = {.model = NULL};
+        LKT_OK(lkt_carried_build(&m, NULL, (lks_model_opts){.workers = 2}));
+        LKT_OK(lkt_carried_train(&m, 0, 3, NULL));
+        const int index = lks_model_state_find(m.model, list[i].name);
+        assert_int_equal(lks_model_state_info(m.model, index).bytes, sizeof carried);
+        LKT_OK(lks_model_state_read(m.model, index, carried, sizeof carried));
+        carried[7 * STATES + 2] = NAN;
+        LKT_OK(lks_model_state_write(m.model, index, carried, sizeof carried));
+        const lks_batch batch = lkt_carried_batch(3);
+        LKT_FAILS(LKS_E_NUMERIC, list[i].says, lks_model_step(m.model, &batch, .3, NULL));
+        LKT_OK(lks_model_state_read(m.model, index, again, sizeof again));
+        assert_memory_equal(carried, again, sizeof again);
+        lkt_small_end(&m);
+    }
+}
+
 /* ---------------------------------------------------------------- a checkpoint */
+
+static lks_run run_of(const lkt_small *m)
+{
+    const lks_model_info info = lks_model_get_info(m->model);
+    return (lks_run){.best_step = -1,
+                     .progress = lks_model_progress(m->model),
+                     .seed = 3,
+                     .global_batch = info.global_batch,
+                     .replicas = info.replicas,
+                     .hash_every = info.hash_every};
+}
+
+static void what_is_bad_is_not_saved(void **state)
+{
+    static float carried[CARRIED_COLUMNS * STATES];
+    const char *folder = lkt_make_folder();
+    lkt_small m = {.model = NULL};
+    (void)state;
+    LKT_OK(lkt_carried_build(&m, NULL, (lks_model_opts){.workers = 1}));
+    LKT_OK(lkt_carried_train(&m, 0, 2, NULL));
+    carried[5] = INFINITY;
+    LKT_OK(lks_model_state_write(m.model, lks_model_state_find(m.model, "r.carried"), carried,
+                                 sizeof carried));
+    const lks_run run = run_of(&m);
+    LKT_FAILS(LKS_E_NUMERIC,
+              "carried state 'r.carried' is not finite after step 2: element 5 is inf",
+              lks_checkpoint_save(m.model, &run, folder, 1));
+    lkt_small_end(&m);
+    lkt_remove_folder();
+}
+
+static void build_frames(lkt_small *m, bool carries)
+{
+    LKT_OK(lks_context_create(&m->context, &(lks_context_opts){.seed = 3}));
+    LKT_OK(lks_graph_create(&m->graph, m->context));
+    lks_tensor *x = lks_input(
+        m->graph, &(lks_input_opts){.shape = LKS_SHAPE(CARRIED_POSITIONS, CARRIED_WIDTH)});
+    x = lks_gru(
+        m->graph, x,
+        &(lks_recurrent_opts){.name = "r", .hidden = CARRIED_CLASSES, .carry_state = carries});
+    const lks_target_opts wanted = {.classes = CARRIED_CLASSES,
+                                    .shape = LKS_SHAPE(CARRIED_POSITIONS)};
+    const lks_model_opts opts = {
+        .loss = lks_cross_entropy(m->graph, x, lks_target(m->graph, &wanted), NULL),
+        .global_batch = CARRIED_COLUMNS,
+        .workers = 1};
+    LKT_OK(lks_model_compile(&m->model, m->graph, &opts));
+}
+
+/* A run that carried nothing has nothing to go on from; memory for it is counted: now, next and an evaluation's. */
+static void what_was_not_carried_is_missed(void **state)
+{
+    const char *folder = lkt_make_folder();
+    lkt_small m = {.model = NULL}, n = {.model = NULL};
+    (void)state;
+    build_frames(&m, false);
+    build_frames(&n, true);
+    LKT_OK(lkt_carried_train(&m, 0, 2, NULL));
+    lks_run run = run_of(&m);
+    LKT_OK(lks_checkpoint_save(m.model, &run, folder, 1));
+    LKT_FAILS(LKS_E_MISMATCH,
+              "has no 'r.carried': it was made without carry_state, so nothing was carried from "
+              "batch to batch",
+              lks_checkpoint_load(n.context, n.model, &run, folder, 2));
+    const size_t array = (sizeof(float) * CARRIED_COLUMNS * CARRIED_CLASSES + 63) / 64 * 64;
+    assert_int_equal(lks_model_get_info(n.model).memory_bytes,
+                     lks_model_get_info(m.model).memory_bytes + 3 * array);
+    lkt_small_end(&m);
+    lkt_small_end(&n);
+    lkt_remove_folder();
+}
 
 static void a_run_goes_on_in_the_middle_of_an_epoch(void **state)
 {
@@ -68,17 +171,12 @@ static void a_run_goes_on_in_the_middle_of_an_epoch(void **state)
     (void)state;
     for (int stop = CARRIED_LONG; stop < CARRIED_END; stop++) {
         lkt_small m = {.model = NULL};
-        lks_run run = {.best_step = -1};
+        lks_run run;
         lks_metrics sum = {0};
         LKT_OK(lkt_carried_build(&m, NULL, (lks_model_opts){.workers = 2}));
         LKT_OK(lkt_carried_train(&m, 0, stop, &sum));
-        const lks_model_info info = lks_model_get_info(m.model);
-        assert_int_equal(info.carried, 2 * 14 + 6 + 5);
-        run.progress = lks_model_progress(m.model);
-        run.seed = 3;
-        run.global_batch = info.global_batch;
-        run.replicas = info.replicas;
-        run.hash_every = info.hash_every;
+        assert_int_equal(lks_model_get_info(m.model).carried, 2 * 14 + 6 + 5);
+        run = run_of(&m);
         LKT_OK(lks_checkpoint_save(m.model, &run, folder, 1));
         lkt_small_end(&m);
         m = (lkt_small){.model = NULL};
@@ -176,6 +274,7 @@ static void a_trainer_needs_columns(void **state)
         {0, CARRIED_COLUMNS, false,
          "but 'frames' has no columns whose windows go on, and a batch has 12 samples"},
         {6, CARRIED_COLUMNS, false, "'frames' has 6 columns whose windows go on"},
+        {24, CARRIED_COLUMNS, false, "'frames' has 24 columns whose windows go on"},
         {CARRIED_COLUMNS, CARRIED_COLUMNS, true, "does not go on where a batch ended"},
         {CARRIED_COLUMNS, 6, false, "does not go on where a batch ended"},
         {CARRIED_COLUMNS, CARRIED_COLUMNS, false, NULL},
@@ -227,6 +326,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_step_can_be_repeated),
         cmocka_unit_test(a_skipped_step_leaves_it_alone),
+        cmocka_unit_test(what_is_carried_may_be_what_is_bad),
+        cmocka_unit_test(what_is_bad_is_not_saved),
+        cmocka_unit_test(what_was_not_carried_is_missed),
         cmocka_unit_test(a_run_goes_on_in_the_middle_of_an_epoch),
         cmocka_unit_test(directions),
         cmocka_unit_test(other_batches),
