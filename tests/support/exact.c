@@ -7,7 +7,8 @@
 typedef struct task {
     const lki_node *node;
     int64_t count;
-    const double *in[LKI_MAX_IN], *param[LKI_MAX_PARAM], *d_out;
+    double *in[LKI_MAX_IN];
+    const double *param[LKI_MAX_PARAM], *d_out;
     lkt_exact *to;
 } task;
 
@@ -178,6 +179,7 @@ typedef struct group {
     int64_t first, count, stride;
     int64_t channels, pixels; /* value i has parameter i % channels * pixels + i / channels */
     double epsilon;
+    bool about_zero; /* in the place of the mean, and without a bias */
 } group;
 
 static void normalise(const task *t, group g)
@@ -185,7 +187,7 @@ static void normalise(const task *t, group g)
     const double *x = t->in[0] + g.first, *dy = t->d_out + g.first, n = (double)g.count;
     double mean = 0, variance = 0, mean_g = 0, mean_gz = 0;
 
-    for (int64_t i = 0; i < g.count; i++) mean += x[i * g.stride] / n;
+    for (int64_t i = 0; i < g.count && !g.about_zero; i++) mean += x[i * g.stride] / n;
     for (int64_t i = 0; i < g.count; i++)
         variance += (x[i * g.stride] - mean) * (x[i * g.stride] - mean) / n;
     const double inverse = 1 / sqrt(variance + g.epsilon);
@@ -198,10 +200,12 @@ static void normalise(const task *t, group g)
                 t->to->d_in[0][g.first + e] = inverse * (slope - mean_g - z * mean_gz);
                 continue;
             }
-            mean_g += slope / n;
             mean_gz += slope * z / n;
-            t->to->out[g.first + e] = t->param[0][p] * z + t->param[1][p];
+            t->to->out[g.first + e] = t->param[0][p] * z;
             t->to->d_param[0][p] += dy[e] * z;
+            if (g.about_zero) continue;
+            mean_g += slope / n;
+            t->to->out[g.first + e] += t->param[1][p];
             t->to->d_param[1][p] += dy[e];
         }
     }
@@ -248,37 +252,20 @@ static void layer_norm(const task *t)
                              .epsilon = (double)opts->epsilon});
 }
 
-static double below(double x) /* the standard normal distribution */
+static void rms_norm(const task *t)
 {
-    return erfc(-x * sqrt(0.5)) / 2;
-}
+    const lks_rms_norm_opts *opts = t->node->attr;
+    const lks_shape *in = &t->node->in[0]->shape;
+    const int64_t width = in->dim[in->ndim - 1];
 
-void lkt_exact_curve(const lki_node *node, double x, double *y, double *slope)
-{
-    const double s = 1 / (1 + exp(-x)), rest = 1 / (1 + exp(x));
-
-    if (node->op == LKI_OP_SIGMOID) {
-        *y = s;
-        *slope = s * rest;
-    } else if (node->op == LKI_OP_SILU) {
-        *y = x * s;
-        *slope = s * (1 + x * rest);
-    } else if (node->op == LKI_OP_SOFTPLUS) {
-        *y = fmax(x, 0) + log1p(exp(-fabs(x)));
-        *slope = s;
-    } else if (node->op == LKI_OP_TANH) {
-        *y = tanh(x);
-        *slope = 1 / (cosh(x) * cosh(x));
-    } else if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) {
-        *y = x * below(x);
-        *slope = below(x) + x * exp(-x * x / 2) / sqrt(8 * atan(1));
-    } else { /* x times the logistic function of 2 a, as (1 + tanh(a)) / 2 cancels */
-        const double root = sqrt(2 / (4 * atan(1))), a = root * (x + 0.044715 * x * x * x);
-        const double g = 1 / (1 + exp(-2 * a)), other = 1 / (1 + exp(2 * a));
-
-        *y = x * g;
-        *slope = g + x * g * other * 2 * root * (1 + 3 * 0.044715 * x * x);
-    }
+    for (int64_t first = 0; first < t->count * per_sample(&t->node->out); first += width)
+        normalise(t, (group){.first = first,
+                             .count = width,
+                             .stride = 1,
+                             .channels = width,
+                             .pixels = 1,
+                             .epsilon = (double)opts->epsilon,
+                             .about_zero = true});
 }
 
 static void elements(const task *t, const float *out)
@@ -399,6 +386,12 @@ static void compute(const task *t, const float *out)
         return;
     case LKI_OP_LAYER_NORM:
         layer_norm(t);
+        return;
+    case LKI_OP_RMS_NORM:
+        rms_norm(t);
+        return;
+    case LKI_OP_ATTENTION:
+        lkt_exact_attention(t->node, t->count, t->in[0], t->d_out, t->to->out, t->to->d_in[0]);
         return;
     case LKI_OP_ADD:
     case LKI_OP_MUL:

@@ -21,6 +21,10 @@ void lkt_exact_make(lkt_case *c, const float *out, lkt_exact *result);
  * sum, 2 adds up their squares. The bias is a term. */
 void lkt_exact_powers(lkt_case *c, int power, lkt_exact *result);
 
+/* Attention without padding and dropout; d_in begins as zeros, and `in` is turned where positions are rotary. */
+void lkt_exact_attention(const lki_node *node, int64_t count, double *in, const double *d_out,
+                         double *out, double *d_in);
+
 /* Value and derivative of an activation that is curved. */
 void lkt_exact_curve(const lki_node *node, double x, double *y, double *slope);
 

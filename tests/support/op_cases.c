@@ -297,6 +297,7 @@ static lks_tensor *random_recurrent(lks_graph *graph, lks_tensor *x, lki_op_id o
 
     if (op == LKI_OP_LSTM) return lks_lstm(graph, x, &opts);
     if (op == LKI_OP_GRU) return lks_gru(graph, x, &opts);
+    if (lkt_random_chance(random, 3)) opts.nonlinearity = LKS_NONLINEARITY_RELU;
     return lks_rnn(graph, x, &opts);
 }
 

@@ -76,6 +76,15 @@ SUMS = [
     {"op": "layer_norm", "count": 2048, "in": [16]},
     {"op": "layer_norm", "count": 2, "in": [28, 28, 32]},
     {"op": "layer_norm", "count": 2, "in": [14, 14, 32], "dims": 3},
+    {"op": "rms_norm", "count": 16, "in": [10]},
+    {"op": "rms_norm", "count": 16, "in": [1024]},
+    {"op": "rms_norm", "count": 2, "in": [50176]},
+    {"op": "rms_norm", "count": 2048, "in": [16]},
+    {"op": "attention", "count": 2, "in": [16, 96], "heads": 4, "causal": True},
+    {"op": "attention", "count": 2, "in": [64, 96], "heads": 2},
+    {"op": "attention", "count": 2, "in": [65, 48], "heads": 2, "causal": True, "spread": 4},
+    {"op": "attention", "count": 1, "in": [300, 96], "heads": 1, "causal": True},
+    {"op": "attention", "count": 2, "in": [40, 96], "heads": 4, "kv_heads": 2, "causal": True, "rotary": 10000},
     {"op": "log_softmax", "count": 64, "in": [10]},
     {"op": "log_softmax", "count": 64, "in": [10], "spread": 10},
     {"op": "log_softmax", "count": 16, "in": [1000]},
@@ -138,6 +147,29 @@ def layer_norm(case, x, w, b):
     return to_torch(y) if last else y
 
 
+def turned(x, base):
+    """Llama's rotary positions, with cosines and sines of float32."""
+    positions, width = x.shape[-2:]
+    frequency = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angle = torch.outer(torch.arange(positions, dtype=torch.float64), frequency).repeat(1, 2)
+    half = torch.cat([-x[..., width // 2:], x[..., :width // 2]], -1)
+    return x * angle.cos().float().to(x.dtype) + half * angle.sin().float().to(x.dtype)
+
+
+def attention(case, x):
+    heads, kv_heads = case["heads"], case.get("kv_heads", case["heads"])
+    samples, positions, channels = x.shape
+    width = channels // (heads + 2 * kv_heads)
+    parts = x.reshape(samples, positions, heads + 2 * kv_heads, width).transpose(1, 2)
+    q, k, v = parts.split([heads, kv_heads, kv_heads], 1)
+    if "rotary" in case:
+        q, k = turned(q, case["rotary"]), turned(k, case["rotary"])
+    k, v = (t.repeat_interleave(heads // kv_heads, 1) for t in (k, v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=case.get("causal", False),
+                                       scale=float(np.float32(width ** -0.5)))
+    return y.transpose(1, 2).reshape(samples, positions, heads * width)
+
+
 def avg_pool(case, x):
     return F.avg_pool2d(x, case["kernel"], case.get("stride", case["kernel"]),
                         case.get("padding", [0, 0]),
@@ -158,6 +190,8 @@ OPERATIONS = {
     "dense": lambda case, x, w, b: F.linear(x, w, b),
     "batch_norm": lambda case, x, w, b: F.batch_norm(x, None, None, w, b, True),
     "layer_norm": layer_norm,
+    "rms_norm": lambda case, x, w: F.rms_norm(x, x.shape[-1:], w, 2.0**-23),
+    "attention": attention,
     "max_pool": lambda case, x: F.max_pool2d(x, case["kernel"], case["stride"]),
     "avg_pool": avg_pool,
     "global_avg_pool": lambda case, x: F.adaptive_avg_pool2d(x, 1).flatten(1),
@@ -188,6 +222,8 @@ def parameter_shapes(case):
         return [[case["units"], shape[0]], [case["units"]]]
     if op == "batch_norm":
         return [shape[-1:]] * 2
+    if op == "rms_norm":
+        return [shape[-1:]]
     if op == "layer_norm":
         return [[shape[2], *shape[:2]] if case.get("dims", 1) == 3 else shape[-1:]] * 2
     return []
