@@ -1,6 +1,6 @@
 /* conv2d, alone or followed by relu: four kernels, as depthwise convolutions, where a tile of filters
  * that share their input does not exist, have loops of their own. A dense layer of positions is a convolution
- * whose kernel sees one of them; most have a faster way (dense_positions.c). */
+ * whose kernel sees one of them; most have a faster way (dense.c). */
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"

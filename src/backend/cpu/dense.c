@@ -1,5 +1,10 @@
-/* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
- * are visited (vector/masks.h). Those of positions: dense_positions.c. */
+/*
+ * Dense layers (vector/dense.c, vector/rows.c), those behind relu, of whose inputs only the active ones are visited
+ * (vector/masks.h), and those of positions, which are rows of one product for all positions of a replica.
+ *
+ * By definition a dense layer of positions is a convolution that sees one pixel, whose weights are packed alike, and whose sums
+ * have the same terms in the same order, in the same blocks of channels: so the bits are the same. Narrow ones are refused.
+ */
 #include <string.h>
 
 #include <stdio.h>
@@ -9,6 +14,7 @@
 typedef struct dense_plan {
     lki_cpu_plan cpu;
     lki_dense_shape shape;
+    int64_t positions; /* of a sample: rows of the products */
     const lki_vector_dense *kernels;
 } dense_plan;
 
@@ -22,8 +28,10 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     dense_plan *p = (dense_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
     const lki_vector *vector = p->cpu.vector;
-    p->shape = (lki_dense_shape){.inputs = p->cpu.in,
-                                 .units = p->cpu.out,
+    const lks_shape *in = &plan->cluster.in[0]->shape;
+    p->positions = in->ndim > 1 ? in->dim[0] : 1;
+    p->shape = (lki_dense_shape){.inputs = p->cpu.in / p->positions,
+                                 .units = p->cpu.out / p->positions,
                                  .bias = plan->cluster.node[0]->param_count > 1,
                                  .masks = masks,
                                  .bf16 = plan->switches.bf16,
@@ -33,7 +41,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
     plan->needs.reads = LKI_READS_IN;
     const size_t rows = p->kernels->rows_bytes();
-    const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice);
+    const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice * p->positions);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
     plan->needs.columns = masks ? LKI_BLOCK_TERMS : 0;
     plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
@@ -50,6 +58,15 @@ static lks_status plan_dense_active(lki_plan *plan)
     return plan_any(plan, true);
 }
 
+static lks_status plan_dense_positions(lki_plan *plan)
+{
+    dense_plan *p = (dense_plan *)(void *)plan;
+    LKI_TRY(plan_any(plan, false));
+    p->shape.run[0] = lki_conv_block(1, p->shape.inputs);
+    p->shape.run[1] = lki_conv_block(1, p->shape.units);
+    return LKS_OK;
+}
+
 static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
                               int parts)
 {
@@ -63,7 +80,7 @@ static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
     lki_dense_shape shape = p->shape;
     shape.part = args->part;
     shape.parts = args->parts;
-    p->kernels->forward(&shape, args->count, args->in[0], args->packed,
+    p->kernels->forward(&shape, args->count * p->positions, args->in[0], args->packed,
                         p->shape.bias ? args->param[1] : NULL, args->out, args->workspace);
     return LKS_OK;
 }
@@ -77,10 +94,10 @@ static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t fi
     memcpy(d_param[param] + first, sums, (size_t)count * sizeof *sums);
 }
 
-/* All samples of the replica are here: LKI_SPAN_JOINT. */
+/* All samples of the replica are here: LKI_SPAN_JOINT, LKI_SPAN_SHARE. */
 static void backward_param(const dense_plan *p, const lki_args *args)
 {
-    const int64_t start[2] = {0, args->count};
+    const int64_t start[2] = {0, args->count * p->positions};
     float *d_param[2] = {args->d_param[0], args->d_param[1]};
     const lki_rows sums = {.in = args->in[0],
                            .d_out = args->d_out,
@@ -98,8 +115,8 @@ static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
-        p->kernels->backward(&p->shape, args->count, args->in[0], args->d_out, args->packed,
-                             args->d_in[0], args->add_in & 1, args->workspace);
+        p->kernels->backward(&p->shape, args->count * p->positions, args->in[0], args->d_out,
+                             args->packed, args->d_in[0], args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL) backward_param(p, args);
     return LKS_OK;
 }
@@ -110,14 +127,17 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
     p->kernels->rows(&p->shape, args);
 }
 
-#define DENSE_KERNEL(its_plan)                                                                     \
+#define DENSE_KERNEL(its_plan, its_span, its_rows)                                                 \
     {                                                                                              \
-        .plan_bytes = sizeof(dense_plan), .span = LKI_SPAN_JOINT, .parted = true,                  \
-        .plan = its_plan, .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,              \
-        .backward = cpu_dense_backward, .rows = cpu_dense_rows,                                    \
+        .plan_bytes = sizeof(dense_plan), .span = its_span, .parted = true, .plan = its_plan,      \
+        .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,                                \
+        .backward = cpu_dense_backward, .rows = its_rows,                                          \
     }
 
-static const lki_kernel all = DENSE_KERNEL(plan_dense);
+static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, cpu_dense_rows);
+static const lki_kernel active = DENSE_KERNEL(plan_dense_active, LKI_SPAN_JOINT, cpu_dense_rows);
+/* Inputs and gradients of all positions of a batch, which rows read, would most often be larger than the weight. */
+static const lki_kernel positions = DENSE_KERNEL(plan_dense_positions, LKI_SPAN_SHARE, NULL);
 
 /* Of fewer units too few stand beside each other, and more do not fit the registers; smaller layers stay in
  * the cache, where all terms are faster than half of them, as many as are active behind relu alone. */
@@ -143,7 +163,15 @@ static const char *cpu_dense_refuses(const lki_cluster *cluster, const lki_switc
     return cluster->in[0]->shape.ndim > 1 ? "of positions" : NULL;
 }
 
-static const lki_kernel active = DENSE_KERNEL(plan_dense_active);
+static const char *cpu_dense_positions_refuses(const lki_cluster *cluster,
+                                               const lki_switches *switches)
+{
+    const lks_shape *in = &cluster->in[0]->shape, *out = &cluster->node[0]->out.shape;
+    if (in->ndim != 2) return "not of positions";
+    if (switches->bf16) return "train.dtype: bf16";
+    if (in->dim[1] < LKI_NARROW) return "fewer than 16 inputs";
+    return out->dim[1] < LKI_NARROW ? "fewer than 16 units" : NULL;
+}
 
 const lki_impl lki_cpu_dense_active_impl = {
     .name = "dense_active",
@@ -159,4 +187,12 @@ const lki_impl lki_cpu_dense_impl = {
     .count = 1,
     .refuses = cpu_dense_refuses,
     .kernel = &all,
+};
+
+const lki_impl lki_cpu_dense_positions_impl = {
+    .name = "dense_positions",
+    .pattern = {{.ops = LKI_OPS(DENSE)}},
+    .count = 1,
+    .refuses = cpu_dense_positions_refuses,
+    .kernel = &positions,
 };
