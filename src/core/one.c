@@ -15,12 +15,13 @@ static void one_need(bool *needed, const lki_node *node)
 static bool one_follows(const lki_node *node, int64_t positions)
 {
     const lks_shape *out = &node->out.shape;
+    const lki_op *op = lki_op_get(node->op);
     const int ndim = node->op == LKI_OP_INPUT ? 1 : 2;
 
     if (out->ndim != ndim || out->dim[0] != positions) return false;
-    if (lki_op_get(node->op)->along == LKI_ALONG_ANY) return false;
+    if (op->along == LKI_ALONG_ANY) return false;
     /* Masked: tokens of positions before it would be wanted. */
-    return node->op != LKI_OP_ATTENTION || node->in_count == 1;
+    return !op->reads_tokens || node->in_count == 1;
 }
 
 static lks_status one_copy(lks_graph *graph, lki_node **of, const lki_node *node)

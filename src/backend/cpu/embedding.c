@@ -90,7 +90,7 @@ const lki_kernel lki_cpu_embedding = {
 static int64_t positions_floats(const lki_plan *plan)
 {
     const lki_node *node = plan->cluster.node[0];
-    return lks_shape_elements(&(node->whole != NULL ? node->whole : node)->out.shape);
+    return lki_node_positions(node) * node->out.shape.dim[1];
 }
 
 static lks_status cpu_position_plan(lki_plan *plan)

@@ -8,12 +8,17 @@
 #include "base/float.h"
 #include "core/one.h"
 
+/* Whether a stage computes all positions of what another computes one of. */
+static bool is_whole_of(const lki_stage *stage, const lki_stage *one)
+{
+    return lki_cluster_tail(stage->cluster) == lki_cluster_tail(one->cluster)->whole;
+}
+
 /* The stage of the model's program that computes the whole window; NULL: none does. */
 static const lki_stage *whole_stage(const lki_program *program, const lki_stage *one)
 {
     for (int s = 0; s < program->stages; s++)
-        if (lki_cluster_tail(program->stage[s].cluster) == lki_cluster_tail(one->cluster)->whole)
-            return &program->stage[s];
+        if (is_whole_of(&program->stage[s], one)) return &program->stage[s];
     return NULL;
 }
 
@@ -115,14 +120,15 @@ bool lki_follow_is_old(const lki_follow *follow)
            follow->averages != lki_model_infers_averages(model);
 }
 
-/* Where the model has them now. */
+/* Where the model has them now. Stages stand in the order of nodes, in both. */
 static void take_parameters(lki_follow *follow)
 {
     lki_program *own = &follow->program, *whole = &follow->model->program;
+    const lki_stage *from = whole->stage;
     own->packed = whole->packed;
     for (int s = 0; s < own->stages; s++) {
         lki_stage *to = &own->stage[s];
-        const lki_stage *from = whole_stage(whole, to);
+        while (!is_whole_of(from, to)) from++;
         to->packed_offset = from->packed_offset;
         for (int p = 0; p < LKI_MAX_SLOTS; p++) to->param[p] = from->param[p];
         for (int i = 0; i < LKI_MAX_BUFFER; i++) to->buffer[i] = from->buffer[i];
