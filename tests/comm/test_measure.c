@@ -41,7 +41,7 @@ static int every_pair(lks_comm *comm, int rank, void *user)
 static void every_pair_is_measured(void **state)
 {
     (void)state;
-    for (int size = 1; size <= MOST; size += lkt_sanitized() && size > 1 ? 3 : 1)
+    for (int size = 1; size <= MOST; size += lkt_in_part() && size > 1 ? 3 : 1)
         lkt_ranks(&(lkt_hub_opts){.size = size}, NULL, every_pair, NULL);
     lkt_ranks(&(lkt_hub_opts){.size = 3, .share = true}, NULL, every_pair, &wrong);
     lkt_ranks(&(lkt_hub_opts){.size = 4, .seed = 3, .delay = 4}, &(lks_comm_opts){.verify = true},
@@ -105,7 +105,7 @@ static int one_fails(lks_comm *comm, int rank, void *user)
 static void one_that_fails_ends_all(void **state)
 {
     (void)state;
-    for (int at = 1; at < 170; at += lkt_sanitized() ? 28 : 7)
+    for (int at = 1; at < 170; at += lkt_in_part() ? 28 : 7)
         lkt_ranks(&(lkt_hub_opts){.size = 3, .fail_rank = 1, .fail_at = at}, NULL, one_fails, NULL);
 }
 

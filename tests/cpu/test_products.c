@@ -132,7 +132,7 @@ static void dense_passes(void **state)
     LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
         const bool runs = k % 4 == 1;
-        const int64_t most = runs ? 14 : k == 0 && !lkt_sanitized() ? 600 : k % 8 == 0 ? 150 : 40;
+        const int64_t most = runs ? 14 : k == 0 && !lkt_in_part() ? 600 : k % 8 == 0 ? 150 : 40;
         dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, most), runs);
         const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
         const int64_t cut = lkt_random_below(&random, rows);

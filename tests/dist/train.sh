@@ -54,8 +54,12 @@ avx2='env LKS_ISA=avx2'
 $avx2 "$program" info dense.yaml >/dev/null 2>&1 || avx2= # another processor
 
 # Networks, the workers of each rank ("portable", "avx2": one, with other instructions; "apart": one, on another
-# host), and options.
+# host), and options. Of a part, each MPI tries every other line.
+line=0
+case $name in *mpich*) line=1 ;; esac
 while IFS='|' read -r net layout options; do
+    line=$((line + 1))
+    [ -z "${LKT_PART:-}" ] || [ $((line % 2)) = 0 ] || continue
     arguments=() colon=
     for workers in $layout; do
         how=
@@ -316,7 +320,7 @@ expect not0 "rank 1 .* runs Lockstep ${version//[0-9]/8}, .* runs $version" time
 lines 1 '^lockstep: '
 
 # What waits says for whom: rank 1 is stopped.
-begin 2 --comm-timeout 0.5
+begin 2 --comm-timeout 1 # within which ranks join, and sooner than who is not heard of is given up
 stopped=$(pid_of 1)
 kill -STOP $stopped
 for try in {1..100}; do
@@ -325,7 +329,7 @@ for try in {1..100}; do
 done
 kill -KILL $stopped
 ended any
-grep -qE "^lockstep: .*rank 1 \(host .*, pid $stopped\) has not come within 0.5 s" errors ||
+grep -qE "^lockstep: .*rank 1 \(host .*, pid $stopped\) has not come within 1 s" errors ||
     { echo "$name: it is not said who has stopped:"; cat errors; failed=1; }
 
 expect 0 '' ranks 2 "$program" bench dense.yaml --workers 1 --steps 10 --format json

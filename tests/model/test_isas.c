@@ -39,7 +39,7 @@ static void networks_of_the_theorem(void **state)
     for (int n = 0; n < NET_COUNT; n++)
         for (int k = 0; k < 3; k++) {
             char what[60];
-            if (lkt_sanitized() && k != n % 3) continue; /* portable code takes a minute */
+            if (lkt_in_part() && k != n % 3) continue; /* portable code takes a minute */
             snprintf(what, sizeof what, "network %d, optimizer %d", n, k);
             check_all((lkt_run){.net = NETS[n],
                                 .samples = 97,
@@ -91,9 +91,9 @@ static lks_tensor *random_net(lks_graph *graph)
 static void random_networks(void **state)
 {
     lkt_random random = lkt_random_make("random_networks", 98);
-    const int samples = lkt_sanitized() ? 16 : 36; /* 16 x 10 x 7 are more than a group, too */
+    const int samples = lkt_in_part() ? 16 : 36; /* 16 x 10 x 7 are more than a group, too */
     (void)state;
-    for (int n = 0; n < (lkt_sanitized() ? 2 : RANDOM_NETS); n++) {
+    for (int n = 0; n < (lkt_in_part() ? 2 : RANDOM_NETS); n++) {
         char what[60];
         seed = lkt_random_bits(&random);
         snprintf(what, sizeof what, "the network of seed %llu", (unsigned long long)seed);

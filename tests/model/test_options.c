@@ -21,8 +21,8 @@ static void check(const char *name, const lks_model_opts *opts)
     calls++;
     for (size_t b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof *nets; n++) {
-            if (lkt_sanitized() && n != calls % 3) continue; /* one after the other */
-            if (lkt_sanitized() && lkt_backends()[1] != NULL && b != calls % 2) continue;
+            if (lkt_in_part() && n != calls % 3) continue; /* one after the other */
+            if (lkt_in_part() && lkt_backends()[1] != NULL && b != calls % 2) continue;
             lkt_run run = make_run(lkt_backends()[b]->name, nets[n], opts);
             lks_metrics one[2], other[2];
             run.opts.workers = 1;
@@ -89,7 +89,7 @@ static void kept_gradients_change_no_bit(void **state)
 {
     (void)state;
     const lks_optim list[] = {lks_sgd(0.9), lks_adam(), lks_adadelta(), lks_adamw(), lks_rmsprop()};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i += lkt_sanitized() ? 2 : 1) {
+    for (size_t i = 0; i < sizeof list / sizeof *list; i += lkt_in_part() ? 2 : 1) {
         const uint64_t plain = hash_with(&(lks_model_opts){.optim = list[i]});
         assert_true(plain ==
                     hash_with(&(lks_model_opts){.optim = list[i], .skip_not_finite = true}));

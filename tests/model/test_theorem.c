@@ -51,7 +51,7 @@ static void check_workers(lkt_run run)
         other.opts.workers = WORKERS[i];
         if (WORKERS[i] > run.opts.replicas) continue;
         /* Shares of one size, of two, and of one replica each do there. */
-        if (lkt_sanitized() && WORKERS[i] != 2 && WORKERS[i] != 3 && WORKERS[i] != 8) continue;
+        if (lkt_in_part() && WORKERS[i] != 2 && WORKERS[i] != 3 && WORKERS[i] != 8) continue;
         snprintf(what, sizeof what, "%d replicas, %d workers", run.opts.replicas, WORKERS[i]);
         check_outcome(&other, &alone, what);
     }
@@ -60,7 +60,7 @@ static void check_workers(lkt_run run)
 /* With a sanitizer a network is tried on one device with two of these questions, on the other with the others. */
 static bool wanted(int b, int n, int other)
 {
-    return !lkt_sanitized() || lkt_backends()[1] == NULL || (b + n) % 2 == other;
+    return !lkt_in_part() || lkt_backends()[1] == NULL || (b + n) % 2 == other;
 }
 
 static void any_number_of_workers(void **state)
@@ -68,14 +68,14 @@ static void any_number_of_workers(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++)
-            for (int replicas = lkt_sanitized() ? 8 : 6; replicas <= 8; replicas += 2)
+            for (int replicas = lkt_in_part() ? 8 : 6; replicas <= 8; replicas += 2)
                 if (wanted(b, n, 0))
                     check_workers((lkt_run){
                         .device = lkt_backends()[b]->name,
                         .net = NETS[n],
                         .samples = 97,
                         .batch = 61,
-                        .steps = lkt_sanitized() ? 3 : 5,
+                        .steps = lkt_in_part() ? 3 : 5,
                         .opts = {.replicas = replicas, .hash_every = 2, .optim = lks_adadelta()}});
 }
 
@@ -90,7 +90,7 @@ static void absent_replicas(void **state)
                                         .net = NETS[n],
                                         .samples = 11,
                                         .batch = 5,
-                                        .steps = lkt_sanitized() ? 3 : 6,
+                                        .steps = lkt_in_part() ? 3 : 6,
                                         .opts = {.replicas = 8, .optim = lks_sgd(.9f)}});
 }
 

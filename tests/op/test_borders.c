@@ -60,7 +60,7 @@ static void weight_gradients_by_tiles(void **state)
     static const int64_t tiles[] = {60, 64, 68, 128, 1024, 1088};
     lkt_random random = lkt_random_make("weight gradients by tiles", 161);
     (void)state;
-    for (int k = 0; k < (lkt_sanitized() ? 4 : 6); k++) {
+    for (int k = 0; k < (lkt_in_part() ? 4 : 6); k++) {
         const lks_conv2d_opts opts = {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}};
         lkt_case c;
         lkt_case_begin(&c);

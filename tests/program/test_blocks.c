@@ -161,14 +161,14 @@ static void same_bits_as_single_operations(void **state)
                                .net = NETS[n].build,
                                .samples = 37,
                                .batch = 23,
-                               .steps = lkt_sanitized() ? 2 : 3,
+                               .steps = lkt_in_part() ? 2 : 3,
                                .opts = {.replicas = ways[w].replicas,
                                         .workers = ways[w].workers,
                                         .hash_every = 2,
                                         .optim = lks_adadelta()}};
                 const bool slow = strcmp(run.device, "cpu") != 0;
-                if ((slow || lkt_sanitized()) && w != 2) continue;
-                if (slow && lkt_sanitized() && n > 0) continue;
+                if ((slow || lkt_in_part()) && w != 2) continue;
+                if (slow && lkt_in_part() && n > 0) continue;
                 const uint64_t fused = lkt_run_hash(&run, found);
                 run.opts.kernels.single = true;
                 run.opts.workers = 1;

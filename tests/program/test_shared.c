@@ -162,7 +162,7 @@ static void teams(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (int n = 0; n < NET_COUNT; n++) {
-        if (lkt_sanitized() && (v != usual || n > 1)) continue;
+        if (lkt_in_part() && (v != usual || n > 1)) continue;
         lki_cpu_vector_use(v);
         subject s = subject_make(NETS[n], 6, 1, 48);
         for (int k = 0; k < 3; k++)
@@ -197,13 +197,13 @@ static void workers_and_calls(void **state)
 {
     static const int workers[] = {1, 2, 3, 5};
     static const int64_t counts[] = {1, 2, 3, 7, 256};
-    const int64_t most = lkt_sanitized() ? 24 : SAMPLES;
+    const int64_t most = lkt_in_part() ? 24 : SAMPLES;
     (void)state;
-    for (int n = 0; n < (lkt_sanitized() ? 2 : NET_COUNT); n++) {
+    for (int n = 0; n < (lkt_in_part() ? 2 : NET_COUNT); n++) {
         float expected[SAMPLES * CLASSES], found[SAMPLES * CLASSES] = {0};
         lks_metrics all = {0};
         for (int w = 0; w < 4; w++) {
-            if (lkt_sanitized() && w % 2 == 0 && w > 0) continue;
+            if (lkt_in_part() && w % 2 == 0 && w > 0) continue;
             subject s = subject_make(NETS[n], 6, workers[w], 256);
             for (int k = 0; k < 5; k++) {
                 lks_metrics sum = {0};

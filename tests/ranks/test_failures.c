@@ -233,7 +233,7 @@ static void bad_batches(void **state)
     lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = bad_label});
     /* In common memory samples of different batches would lie one over the other, before the step is refused:
      * nobody uses them, but the thread sanitizer tells. */
-    const lks_model_opts apart = {.shard = lkt_sanitized() ? LKS_SHARD_OFF : LKS_SHARD_AUTO};
+    const lks_model_opts apart = {.shard = lkt_in_part() ? LKS_SHARD_OFF : LKS_SHARD_AUTO};
     lkt_small_tell(SMALL_RANKS, &(lkt_story){.opts = apart, .body = other_counts});
     lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = wrong_part});
 }

@@ -298,7 +298,7 @@ static int ranks_of(const layout *who, int *workers)
 /* Of the plain loops' device, which are slow, every second layout. */
 static bool wanted(const question *q, int l)
 {
-    if (lkt_sanitized())
+    if (lkt_in_part())
         return l == 2 || l == 5 || l == 6 || l == 11 || l == 15 || l == 24 || l == 28 || l == 30;
     return strcmp(q->run.device, "ref") != 0 || (l + q->run.opts.replicas / 2) % 2 == 0;
 }
@@ -331,9 +331,9 @@ static void check_nets(int backend, int replicas, int accumulate, lkt_random *ra
     net nets[MOST_NETS];
     const int count = list_nets(nets);
     for (int n = 0; n < count; n++) {
-        if (lkt_sanitized() && n % 3 != 0) continue;
+        if (lkt_in_part() && n % 3 != 0) continue;
         /* On one device each, in turn. */
-        if (lkt_sanitized() && lkt_backends()[1] != NULL && (n / 3 + backend) % 2 != 0) continue;
+        if (lkt_in_part() && lkt_backends()[1] != NULL && (n / 3 + backend) % 2 != 0) continue;
         if (lkt_ranks_are_processes() && n % 8 != 1) continue; /* started by tests/dist */
         question q = {.run = {.device = lkt_backends()[backend]->name,
                               .net = nets[n].loss,
@@ -354,7 +354,7 @@ static void any_ranks_and_workers(void **state)
     lkt_random random = lkt_random_make("any_ranks_and_workers", 51);
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
-        for (int replicas = lkt_sanitized() ? 8 : 6; replicas <= 8; replicas += 2)
+        for (int replicas = lkt_in_part() ? 8 : 6; replicas <= 8; replicas += 2)
             check_nets(b, replicas, 1, &random);
 }
 
@@ -362,7 +362,7 @@ static void accumulated(void **state)
 {
     lkt_random random = lkt_random_make("accumulated", 52);
     (void)state;
-    if (!lkt_sanitized()) check_nets(0, 3, 3, &random);
+    if (!lkt_in_part()) check_nets(0, 3, 3, &random);
 }
 
 int main(void)

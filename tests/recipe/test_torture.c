@@ -122,7 +122,7 @@ static uint64_t undisturbed(const char *key)
 static void any_start_may_fail(void **state)
 {
     const uint64_t hash = undisturbed(NULL);
-    const int step = lkt_sanitized() ? 7 : 1;
+    const int step = lkt_in_part() ? 7 : 1;
     (void)state;
     for (int rank = 0; rank < 2; rank++) {
         int n = 1, missed = 0; /* with memory in common, every second time, there are fewer */
@@ -144,7 +144,7 @@ static void any_rank_may_be_gone(void **state)
     const uint64_t hash = undisturbed(NULL);
     (void)state;
     bool reached = true;
-    for (int n = 1; reached; n += lkt_sanitized() ? 9 : 2) {
+    for (int n = 1; reached; n += lkt_in_part() ? 9 : 2) {
         const lkt_hub_opts hub = {
             .size = RANKS, .seed = (uint64_t)n, .die_rank = 2, .die_at = n, .share = n % 4 == 1};
         reached = endures(&hub, 2, n, NULL, hash);
@@ -160,7 +160,7 @@ static void any_start_of_other_algorithms_may_fail(void **state)
     for (int k = 0; k < 3; k++) {
         const uint64_t hash = undisturbed(keys[k]);
         bool reached = true;
-        for (int n = 1 + k; reached; n += lkt_sanitized() ? 13 : 3 + 2 * k) {
+        for (int n = 1 + k; reached; n += lkt_in_part() ? 13 : 3 + 2 * k) {
             const lkt_hub_opts hub = {
                 .size = RANKS, .seed = (uint64_t)n, .delay = n % 3, .fail_rank = 1, .fail_at = n};
             reached = endures(&hub, 1, n, keys[k], hash);

@@ -86,3 +86,8 @@ bool lkt_sanitized(void)
 {
     return LKT_SANITIZER || lkt_emulated();
 }
+
+bool lkt_in_part(void)
+{
+    return lkt_sanitized() || getenv("LKT_PART") != NULL;
+}

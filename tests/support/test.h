@@ -119,4 +119,7 @@ bool lkt_emulated(void);
 /* Whether a sanitizer or an emulator runs this, which make system calls and map memory of their own. */
 bool lkt_sanitized(void);
 
+/* Whether the longest tests try a part of their cases: there, and where LKT_PART is in the environment, as ./test.sh puts it. */
+bool lkt_in_part(void);
+
 #endif
