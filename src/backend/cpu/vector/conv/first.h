@@ -22,7 +22,8 @@
 #include "backend/cpu/vector/conv/conv.h"
 
 /* Vectors of filters in a panel, at most, and pixels of a tile; each is one that FIRST_CASES has: a row is cut
- * into tiles of nearly equal height, and where it is shorter than half a tile, into pixels. */
+ * into tiles of nearly equal height, and where it is shorter than half a tile, into pixels; so are terms of the
+ * weight's gradient. */
 #if TILE_ROWS == 12
 enum { FIRST_WIDTH = 4 };
 #define FIRST_HEIGHT(V) ((V) < 2 ? 12 : 24 / (V))
@@ -69,19 +70,15 @@ typedef struct first_strip {
     FIRST_CASE(F, 10, V) FIRST_CASE(F, 11, V) FIRST_CASE(F, 12, V)
 #define FIRST_TALL(F, V) FIRST_CASE(F, 1, V) FIRST_CASE(F, 6, V) FIRST_7_TO_12(F, V)
 #define FIRST_FLAT(F, V) FIRST_CASE(F, 1, V) FIRST_3_TO_6(F, V)
-#define FIRST_ALL_6(F, V) FIRST_CASE(F, 1, V) FIRST_CASE(F, 2, V) FIRST_3_TO_6(F, V)
 #if TILE_ROWS == 12
 #define FIRST_WIDE_CASES(F) FIRST_TALL(F, 1) FIRST_TALL(F, 2)
 #define FIRST_CASES(F)                                                                             \
     FIRST_WIDE_CASES(F) FIRST_FLAT(F, 3) FIRST_CASE(F, 7, 3) FIRST_CASE(F, 8, 3) FIRST_FLAT(F, 4)
-#define FIRST_WEIGHT_CASES(F)                                                                      \
-    FIRST_ALL_6(F, 1) FIRST_7_TO_12(F, 1) FIRST_ALL_6(F, 2) FIRST_7_TO_12(F, 2)
-#define FIRST_BESIDE_CASES(F) FIRST_TALL(F, 1) FIRST_TALL(F, 2)
+#define FIRST_WEIGHT_CASES(F) FIRST_TALL(F, 1) FIRST_TALL(F, 2)
 #else
 #define FIRST_WIDE_CASES(F)   FIRST_TALL(F, 1) FIRST_FLAT(F, 2)
 #define FIRST_CASES(F)        FIRST_WIDE_CASES(F)
-#define FIRST_WEIGHT_CASES(F) FIRST_ALL_6(F, 1) FIRST_ALL_6(F, 2)
-#define FIRST_BESIDE_CASES(F) FIRST_FLAT(F, 1) FIRST_FLAT(F, 2)
+#define FIRST_WEIGHT_CASES(F) FIRST_FLAT(F, 1) FIRST_FLAT(F, 2)
 #endif
 // clang-format on
 

@@ -291,7 +291,8 @@ static void WIDE(first_weights)(const first *f, const first_strip *strip, int V,
         step = filters;
     }
 #endif
-    for (int64_t run = 0; run < f->terms; run += f->run) FOR_TILES(begin, height, f->run)
+    const int64_t most = f->run < TILE_ROWS / 2 ? 1 : TILE_ROWS;
+    for (int64_t run = 0; run < f->terms; run += f->run) FOR_TILES_OF(most, begin, height, f->run)
         {
             const int64_t *offset = f->offset + run + begin;
 #define APART(R, V)  WIDE(first_weight)(R, V, false, true, f, s, offset, d_y, step, at, NULL)
@@ -304,7 +305,7 @@ static void WIDE(first_weights)(const first *f, const first_strip *strip, int V,
                 }
             } else if (f->run < f->terms) {
                 switch (V * 16 + height) {
-                    FIRST_BESIDE_CASES(BESIDE)
+                    FIRST_WEIGHT_CASES(BESIDE)
                 }
             } else
 #endif
