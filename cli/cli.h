@@ -2,6 +2,8 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include <stdatomic.h>
+
 #include "cli/out/say.h"
 #include "cli/pool.h"
 #include "cli/verbs/list.h"
@@ -187,6 +189,16 @@ LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm 
 LKS_MUSTUSE lks_status cli_with_ranks(const cli_args *cli, int *code,
                                       lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
                                                          int *code));
+/* Joins these processes, of which the first talks from then on; and leaves them with what came of it: the status. */
+typedef struct cli_ranks {
+    lks_comm *comm;
+    atomic_bool said; /* that one is lost */
+    bool watches;     /* for one that is */
+} cli_ranks;
+LKS_MUSTUSE lks_status cli_meet(cli_ranks *out, const cli_args *cli);
+LKS_MUSTUSE lks_status cli_part(cli_ranks *ranks, lks_status status);
+/* Whether processes that were started together do it together. */
+bool cli_is_shared(const cli_args *cli);
 /* Of processes that were started together the first does what one can do; whether this is another of them,
  * which has nothing to do. The first says so, where one might expect that all work. */
 bool cli_leaves(const cli_args *cli);

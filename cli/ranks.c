@@ -69,13 +69,23 @@ static lks_status read_options(lks_comm_opts *out, const cli_args *cli)
 /* Verbs that processes which were started together do together; launch and its watchers know what they do. */
 enum { TOGETHER = VERB_TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND | VERB_DOCTOR | VERB_LAUNCH };
 
+bool cli_is_shared(const cli_args *cli)
+{
+    static const char *const actions[] = {"shard", "columns", "stats"};
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (cli->verb_bit == VERB_DATA && cli->operands > 0 &&
+            strcmp(cli->operand[0], actions[i]) == 0)
+            return true;
+    return (cli->verb_bit & TOGETHER) != 0;
+}
+
 bool cli_leaves(const cli_args *cli)
 {
     const lks_launch launch = lks_launch_get();
     const bool asks = cli->local[LOCAL_HELP] != NULL || cli->local[LOCAL_HELP_CONFIG] != NULL ||
                       cli->local[LOCAL_HELP_LAYERS] != NULL || cli->local[LOCAL_HELP_AS] != NULL ||
                       cli->local[LOCAL_VERSION] != NULL;
-    const bool together = !asks && (cli->verb_bit & TOGETHER) != 0;
+    const bool together = !asks && cli_is_shared(cli);
     if (together || launch.size <= 1 || launch.rank < 0) return false;
     if (launch.rank == 0 && !asks)
         say_error("%s is done by one process, so of the %lld that %s started the others end at "
@@ -109,34 +119,47 @@ static bool is_said_by_another(lks_status status)
            place.local_rank > 0;
 }
 
-lks_status cli_with_ranks(const cli_args *cli, int *code,
-                          lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
+lks_status cli_meet(cli_ranks *out, const cli_args *cli)
 {
-    lks_comm *comm;
-    atomic_bool said = false;
-    lks_comm_opts opts = {.on_lost = on_lost, .user = &said};
+    lks_comm_opts opts = {.on_lost = on_lost, .user = &out->said};
+    *out = (cli_ranks){.comm = NULL};
     lks_status status = read_options(&opts, cli);
     if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
     if (status != LKS_OK) return cli_refuse(status);
+    out->watches = opts.watch_s >= 0;
     joining_begin(opts.timeout_s > 0 ? opts.timeout_s : PATIENCE_S);
-    status = lks_comm_create(&comm, &opts);
+    status = lks_comm_create(&out->comm, &opts);
     joining_end();
-    if (status != LKS_OK) {
-        if (is_said_by_another(status)) say_nothing();
-        return status;
+    if (status == LKS_OK) {
+        if (lks_comm_rank(out->comm) > 0) say_nothing();
+    } else if (is_said_by_another(status)) {
+        say_nothing();
     }
-    const int rank = lks_comm_rank(comm);
-    if (rank > 0) say_nothing();
-    status = cli_with_recipe(cli, code, comm, body);
+    return status;
+}
+
+lks_status cli_part(cli_ranks *ranks, lks_status status)
+{
+    const int rank = lks_comm_rank(ranks->comm);
     const bool lost = status == LKS_E_COMM || status == LKS_E_TIMEOUT;
-    const bool watched = lks_comm_lost(comm) >= 0;
+    const bool watched = lks_comm_lost(ranks->comm) >= 0;
     /* Rank 0 has heard the same and says it, or its loss is the watch's to say; but who waits for it may wait in
      * vain. */
-    const bool heard = status == LKS_E_COMM && opts.watch_s >= 0;
+    const bool heard = status == LKS_E_COMM && ranks->watches;
     if (rank > 0 && lost && !watched && !heard) say_aloud(rank, lks_last_error()->message);
-    lks_comm_destroy(comm);
-    if (rank == 0 && lost && watched && atomic_load(&said)) say_nothing(); /* once is enough */
+    lks_comm_destroy(ranks->comm);
+    if (rank == 0 && lost && watched && atomic_load(&ranks->said))
+        say_nothing(); /* once is enough */
     return status;
+}
+
+lks_status cli_with_ranks(const cli_args *cli, int *code,
+                          lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
+{
+    cli_ranks ranks;
+    const lks_status status = cli_meet(&ranks, cli);
+    if (status != LKS_OK) return status;
+    return cli_part(&ranks, cli_with_recipe(cli, code, ranks.comm, body));
 }
 
 lks_status cli_say_crowd(const cli_args *cli, lks_comm *comm, int workers, bool quiet, int *cores)

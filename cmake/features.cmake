@@ -5,11 +5,12 @@ set(LKS_CURL AUTO CACHE STRING "Downloads of data sets, by libcurl: AUTO, ON, OF
 set(LKS_MD AUTO CACHE STRING "SHA-256 of data files, by libmd: AUTO, ON, OFF")
 set(LKS_PNG AUTO CACHE STRING "PNG files: sheets of samples, pictures to pack, by libpng: AUTO, ON, OFF")
 set(LKS_JPEG AUTO CACHE STRING "JPEG files to pack, by libjpeg-turbo: AUTO, ON, OFF")
+set(LKS_HDF5 AUTO CACHE STRING "HDF5 files to cut into shards, by libhdf5: AUTO, ON, OFF")
 set(LKS_SODIUM AUTO CACHE STRING "Rendezvous of hosts without ssh, by libsodium: AUTO, ON, OFF")
 set(LKS_MPI AUTO CACHE STRING "Many processes, by every MPI that is found: AUTO, ON, OFF")
 set(LKS_FORTRAN AUTO CACHE STRING "The module for Fortran: AUTO, ON, OFF")
 set(LKS_CUDA AUTO CACHE STRING "The cuda backend: AUTO, ON, OFF")
-foreach(option LKS_CPU LKS_HWLOC LKS_CURL LKS_MD LKS_PNG LKS_JPEG LKS_SODIUM LKS_MPI LKS_FORTRAN LKS_CUDA)
+foreach(option LKS_CPU LKS_HWLOC LKS_CURL LKS_MD LKS_PNG LKS_JPEG LKS_HDF5 LKS_SODIUM LKS_MPI LKS_FORTRAN LKS_CUDA)
   set_property(CACHE ${option} PROPERTY STRINGS AUTO ON OFF)
   if(NOT ${option} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${option} is '${${option}}', expected AUTO, ON or OFF")
@@ -61,7 +62,7 @@ endfunction()
 
 if(LKS_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-  foreach(option LKS_HWLOC LKS_CURL LKS_SODIUM) # what these load when the program runs is not there
+  foreach(option LKS_HWLOC LKS_CURL LKS_HDF5 LKS_SODIUM) # what these load when the program runs is not there
     if(${option} STREQUAL ON)
       message(FATAL_ERROR "${option}=ON does not go with LKS_STATIC=ON")
     endif()
@@ -110,6 +111,14 @@ lks_optional(LKS_CURL curl "downloads; loaded when used" curl/curl.h libcurl4-op
 lks_optional(LKS_MD md "SHA-256 of data files" sha2.h libmd-dev md)
 lks_optional(LKS_PNG png "PNG files: sheets of samples, pictures to pack" png.h libpng-dev png)
 lks_optional(LKS_JPEG jpeg "JPEG files to pack" jpeglib.h libjpeg-dev jpeg)
+find_path(HDF5_INCLUDE hdf5.h PATH_SUFFIXES hdf5/serial) # Debian has one for each MPI beside it
+lks_optional(LKS_HDF5 hdf5 "HDF5 files to cut into shards; loaded when used" hdf5.h libhdf5-dev hdf5_serial hdf5)
+if(LKS_HDF5_ON) # what is loaded: libhdf5_serial.so.103 of libhdf5_serial.so.103.3.0
+  get_filename_component(LKS_HDF5_FOLDER "${HDF5_LIBRARY}" DIRECTORY)
+  get_filename_component(LKS_HDF5_SONAME "${HDF5_LIBRARY}" REALPATH)
+  get_filename_component(LKS_HDF5_SONAME "${LKS_HDF5_SONAME}" NAME)
+  string(REGEX REPLACE "(\\.so\\.[0-9]+)\\..*" "\\1" LKS_HDF5_SONAME "${LKS_HDF5_SONAME}")
+endif()
 lks_optional(LKS_SODIUM sodium "rendezvous of hosts without ssh; loaded when used" sodium.h libsodium-dev)
 if(LKS_STATIC) # static libraries do not name what they need: these end every line that links
   set(CMAKE_C_STANDARD_LIBRARIES "${ZLIB_LIBRARY} -lm")

@@ -262,14 +262,17 @@ const cli_option cli_options[] = {
            "of a text: file of a vocabulary; null: one is made from the text"),
     ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
-    LOCAL("comm-timeout", 0, "SECONDS", TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, COMM_TIMEOUT,
-          "of several processes: how long to wait for another; default 600"),
+    LOCAL("comm-timeout", 0, "SECONDS", TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND | VERB_DATA,
+          COMM_TIMEOUT, "of several processes: how long to wait for another; default 600"),
     LOCAL("verify-comm", 0, NULL, TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, VERIFY_COMM,
           "of several processes: compare what all are about to exchange, each time; slow"),
     LOCAL(
         "num-processes", 0, "N", TRAIN, PROCESSES,
         "as so many processes, the ranks, on this host or those of the Slurm job: lockstep launch "
         "-n N; the batch is that of all; default 1"),
+    LOCAL("num-processes", 0, "N", VERB_DATA, PROCESSES,
+          "of shard, columns, and stats of shards: as so many processes, on this host or those of "
+          "the Slurm job, as by lockstep launch -n N; default 1"),
     LOCAL("gpus", 0, "N", TRAIN, GPUS,
           "as kosmoss has it: processes of each of --num-nodes, here on cores; default 1"),
     LOCAL("num-nodes", 0, "N", TRAIN, NUM_NODES,

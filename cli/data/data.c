@@ -2,6 +2,7 @@
 #include "cli/data/data.h"
 #include "cli/out/output.h"
 #include "cli/out/text.h"
+#include "cli/verbs/processes.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -103,6 +104,19 @@ static lks_status unknown_action(const char *word)
                     near.best != NULL ? near.best : "");
 }
 
+static lks_status run_action(const struct action *action, const cli_args *cli)
+{
+    const bool shared = cli_is_shared(cli);
+    const lks_status status = shared ? processes_start(cli) : LKS_OK;
+    if (status != LKS_OK) return cli_refuse(status);
+    if (!shared && cli->local[LOCAL_PROCESSES] != NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "data %s is done by one process; --num-processes is for shard, columns and "
+                        "stats",
+                        action->name);
+    return action->run(cli, action->operands > 0 ? cli->operand[1] : NULL);
+}
+
 lks_status verb_data(const cli_args *cli, int *code)
 {
     const char *word = cli->operand[0];
@@ -111,8 +125,7 @@ lks_status verb_data(const cli_args *cli, int *code)
     for (int i = 0; i < ACTIONS; i++) {
         const struct action *a = &actions[i];
         if (strcmp(a->name, word) != 0) continue;
-        if (cli->operands == a->operands + 1)
-            return a->run(cli, a->operands > 0 ? cli->operand[1] : NULL);
+        if (cli->operands == a->operands + 1) return run_action(a, cli);
         if (cli->operands <= a->operands && a->needs != NULL)
             return lks_fail(LKS_E_INVALID, "data %s %s", word, a->needs);
         if (cli->operands <= a->operands)

@@ -4,7 +4,6 @@
 #include <lockstep/tools.h>
 
 #include "cli/data/data.h"
-#include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/stop.h"
 
@@ -68,36 +67,51 @@ static void say_written(cli_pool *pool, const lks_shards_result *r, const char *
     say("Next: lockstep train CONFIG --data %s", out);
 }
 
+/* What is to be done, but for the ranks. */
+static lks_status configure_shards(const cli_args *cli, bool columns, lks_shards_opts *opts,
+                                   int64_t *all_rows)
+{
+    lks_recipe *recipe = NULL;
+    int64_t rows = 0;
+    *opts = (lks_shards_opts){.out = cli->local[LOCAL_OUT], .progress = draw_shards};
+    lks_status status = read_rows(&rows, cli);
+    if (status == LKS_OK) status = data_threads(&opts->threads, cli);
+    if (status == LKS_OK && opts->out == NULL)
+        status = lks_fail(LKS_E_INVALID, "data %s needs a folder to write to: give --out DIR",
+                          cli->operand[0]);
+    if (status == LKS_OK && columns && rows == 0)
+        status = lks_fail(LKS_E_INVALID, "data columns needs to know how many: give --rows 20480");
+    if (status == LKS_OK) status = cli_configure(&recipe, cli, NULL);
+    if (status != LKS_OK) return status;
+    opts->seed = (uint64_t)lks_recipe_int(recipe, "data.seed");
+    *(columns ? all_rows : &opts->rows) = rows;
+    lks_recipe_close(recipe);
+    return LKS_OK;
+}
+
 /* `samples` NULL: columns are drawn. */
 static lks_status write_shards(const cli_args *cli, const char *samples, const char *targets)
 {
-    lks_recipe *recipe = NULL;
     lks_context *context = NULL;
     lks_shards_result result;
-    lks_shards_opts opts = {.out = cli->local[LOCAL_OUT], .progress = draw_shards};
+    lks_shards_opts opts;
+    cli_ranks ranks;
     int64_t rows = 0;
-    lks_status status = read_rows(&rows, cli);
-    if (status == LKS_OK) status = data_threads(&opts.threads, cli);
-    if (status == LKS_OK && opts.out == NULL)
-        status = lks_fail(LKS_E_INVALID, "data %s needs a folder to write to: give --out DIR",
-                          cli->operand[0]);
-    if (status == LKS_OK && samples == NULL && rows == 0)
-        status = lks_fail(LKS_E_INVALID, "data columns needs to know how many: give --rows 20480");
-    if (status == LKS_OK) status = cli_configure(&recipe, cli, NULL);
-    if (status == LKS_OK) status = output_alone();
-    if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
+    lks_status status = configure_shards(cli, samples == NULL, &opts, &rows);
+    if (status != LKS_OK) return cli_refuse(status);
+    status = cli_meet(&ranks, cli);
+    if (status != LKS_OK) return status;
+    opts.comm = ranks.comm;
+    status = lks_comm_agree(ranks.comm, lks_context_create(&context, &say_logged));
     if (status == LKS_OK) {
         stop_watch();
-        opts.seed = (uint64_t)lks_recipe_int(recipe, "data.seed");
-        if (samples != NULL) opts.rows = rows;
         status = samples != NULL ? lks_shards_cut(&result, context, samples, targets, &opts)
                                  : lks_shards_draw(&result, context, rows, &opts);
         say_status(NULL);
     }
     if (status == LKS_OK) say_written(cli->pool, &result, opts.out);
     lks_context_destroy(context);
-    lks_recipe_close(recipe);
-    return status;
+    return cli_part(&ranks, status);
 }
 
 lks_status data_shard(const cli_args *cli, const char *what)

@@ -227,8 +227,14 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
 lks_status data_stats(const cli_args *cli, const char *what)
 {
     data_source source;
-    lks_status status = data_configure(&source, cli, what);
-    if (status == LKS_OK) status = measure(&source, cli, what);
+    cli_ranks ranks;
+    lks_status status = cli_meet(&ranks, cli);
+    if (status != LKS_OK) return status;
+    status = lks_comm_agree(ranks.comm, data_configure(&source, cli, what));
+    if (status == LKS_OK) {
+        lks_recipe_comm(source.recipe, ranks.comm);
+        status = measure(&source, cli, what);
+    }
     data_close(&source);
-    return status;
+    return cli_part(&ranks, status);
 }

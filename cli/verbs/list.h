@@ -26,7 +26,7 @@
       "configuration): show samples, check its files, or count its values and classes; or pack "   \
       "JPEG and PNG files of your own to train on (DIR: a folder with a folder for each "          \
       "class, or with such ones in train and val, or a CSV file of files and classes); or cut "    \
-      "two large .npy files, "                                                                     \
+      "two large .npy files or datasets of HDF5 files (x.h5:/x), "                                 \
       "samples X and targets Y, into shards, or write the vocabulary of a text to --out, or draw " \
       "columns of air with the radiation through them")                                            \
     X(VERIFY, verify, "CONFIG", 1, 1,                                                              \

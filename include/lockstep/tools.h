@@ -134,7 +134,7 @@ LKS_API LKS_MUSTUSE lks_status lks_pack_pictures(lks_pack_result *out, lks_conte
 
 /* Mean and deviation of each column of data.shards, samples' and targets', over the rows of the training that the recipe
  * says, in a file beside the data: trainings with the same rows take them from there. The same bits for any number of
- * threads (0: one for each core). */
+ * threads (0: one for each core), and of ranks, where the recipe has some: all call it. */
 typedef struct lks_shards_stats {
     int64_t rows, all_rows; /* of the training, and there are */
     int64_t columns[2];     /* of samples and targets */
@@ -146,15 +146,18 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_measure_shards(lks_shards_stats *out, 
                                                          lks_context *context, int threads);
 
 /*
- * Shards as data.shards reads them (docs/shards.md): of two .npy files, whose rows are samples and their targets, any numbers,
- * which become float32; or of drawn columns of air, 4,128 inputs and 552 fluxes each. Files appear whole or not at all; a
- * call that did not come to its end is gone on with by the next one. Their bytes follow from the numbers, not from threads.
+ * Shards as data.shards reads them (docs/shards.md): of two .npy files or datasets of HDF5 files ("x.h5:/x"), whose rows are
+ * samples and their targets, any numbers, which become float32; or of drawn columns of air, 4,128 inputs and 552 fluxes each.
+ * Files appear whole or not at all; a call that did not come to its end is gone on with by the next one. Their bytes follow
+ * from the numbers, not from threads or ranks.
  */
 typedef struct lks_shards_opts {
     const char *out; /* folder, made where it is missing */
     int64_t rows;    /* of a shard; default 320 */
     int threads;     /* default: one for each core */
     uint64_t seed;   /* of drawn columns */
+    lks_comm *
+        comm; /* its ranks make them together, all with the same arrays and options; NULL: this process alone */
     /* Behind some shards, by the calling thread; false ends it: LKS_E_STOPPED. May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t all);
     void *user;

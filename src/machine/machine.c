@@ -20,6 +20,7 @@
 
 #include "base/context.h"
 #include "base/inflate.h"
+#include "build.h"
 #include "numeric/hash.h"
 
 /* The first line of a small file without its newline; false if it cannot be read. */
@@ -251,6 +252,7 @@ void lks_libraries(char *out, size_t size)
         versions[i](version, sizeof version);
         if (version[0] != '\0') append(out, size, "%s%s", out[0] != '\0' ? ", " : "", version);
     }
+    if (LKI_HDF5_SONAME[0] != '\0') append(out, size, ", %s", LKI_HDF5_SONAME);
 }
 
 /* Bytes of a data cache of the first CPU as the kernel tells it; 0 if unknown. */

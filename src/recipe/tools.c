@@ -113,7 +113,7 @@ lks_status lks_recipe_measure_shards(lks_shards_stats *out, lks_recipe *recipe,
     LKI_TRY(lks_recipe_name_data(recipe));
     if (!lki_config_has(recipe->config, LKI_KEY_DATA_SHARDS))
         return LKI_FAIL(LKS_E_INVALID, "data.shards is not set, so there is nothing to measure");
-    return lki_shards_source_measure(out, recipe->config, context, threads);
+    return lki_shards_source_measure(out, recipe->config, context, recipe->session.comm, threads);
 }
 
 lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context,

@@ -24,7 +24,7 @@ expect not0 'rank 1 has called lks_comm_abort\(\)' "$program" abort 1
 LKT_TIMEOUT=0.5 expect not0 'rank 1 .*has not come within 0.5 s' "$program" late 1
 LKT_SOCKETS=2 expect 0 '^failed: rank 1 sent 50 bytes, and 100 were expected$' "$program" unequal 50
 LKT_SOCKETS=2 expect 0 '^failed: rank 1 sent 150 bytes, and 100 were expected$' "$program" unequal 150
-for test in comm_average comm_collectives comm_exchange comm_verify ranks_model; do
+for test in comm_average comm_collectives comm_exchange comm_verify ranks_model shards_ranks; do
     LKT_TRANSPORT=socket expect 0 PASSED "$build/tests/test_$test"
 done
 nobody "$folder"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs a script beside this one with a Python that has what it imports: LKS_TEST_PYTHON, that of
 # bench/setup-peers, or python3. Exits with 77 (skipped) where there is none.
-#   run.sh interop.py|gpt2.py ARGUMENTS OF IT
+#   run.sh interop.py|gpt2.py|hdf5.py ARGUMENTS OF IT
 here=$(dirname "$0")
 script=$1
 shift
 modules="torch, numpy, safetensors"
 [ "$script" = gpt2.py ] && modules="$modules, transformers"
+[ "$script" = hdf5.py ] && modules="numpy, h5py"
 for python in "${LKS_TEST_PYTHON:-}" \
     "${XDG_CACHE_HOME:-$HOME/.cache}/lockstep-peers/torch/bin/python" python3; do
     [ -n "$python" ] && command -v "$python" >/dev/null || continue

@@ -124,11 +124,33 @@ static void what_cannot_be(void **state)
     expect(2, "LKS_MODULES");
 }
 
+/* That of one that dies is shards/ranks. */
+static void they_make_shards_together(void **state)
+{
+    (void)state;
+    run("data pack . --num-processes 2");
+    expect(2, "data pack is done by one process; --num-processes is for shard, columns and stats");
+    if (!has_mpi()) return;
+    run("data columns --rows 96 --out one");
+    expect_ok();
+    write_text("c.yaml", "data: {shards: one, test_fraction: 0.5}\nmodel: {name: mlp}\n");
+    run("data stats c.yaml");
+    expect_ok();
+    assert_int_equal(shell("cp one/stats*.npy kept.npy"), 0);
+    run("data stats c.yaml --num-processes 3");
+    expect_ok();
+    assert_int_equal(shell("cmp one/stats*.npy kept.npy && rm one/stats*.npy"), 0);
+    run("data columns --rows 96 --out two --num-processes 2");
+    expect_ok();
+    expect_out("two: 96 rows of 4,128 inputs and 552 targets in 1 shards");
+    assert_int_equal(shell("diff -r one two"), 0);
+}
+
 int main(void)
 {
     allow_leaks();
-    const struct CMUnitTest tests[] = {TEST(they_train_one_model),
-                                       TEST(they_may_stop_together_and_go_on),
-                                       TEST(who_does_not_join_is_named), TEST(what_cannot_be)};
+    const struct CMUnitTest tests[] = {
+        TEST(they_train_one_model), TEST(they_may_stop_together_and_go_on),
+        TEST(they_make_shards_together), TEST(who_does_not_join_is_named), TEST(what_cannot_be)};
     return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
 }

@@ -29,5 +29,5 @@ lks_status lks_shards_draw(lks_shards_result *out, lks_context *context, int64_t
     uint64_t seed = opts->seed;
     const lki_shards_source source = {
         .rows = rows, .width = {LKI_AIR_INPUTS, LKI_AIR_OUTPUTS}, .fill = fill_air, .user = &seed};
-    return lki_shards_write(out, context, &source, opts);
+    return lki_shards_write(out, context, &source, opts, LKS_OK);
 }

@@ -4,18 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "base/check.h"
 #include "base/float.h"
 #include "base/memory.h"
 #include "data/shards/shards.h"
 #include "machine/thread.h"
 
-enum { MOST_THREADS = 256, TOGETHER = 8 };
+/* Ranks exchange the sums of so many shards at a time, at least one and at most MOST_EACH of each. */
+enum { MOST_THREADS = 256, TOGETHER = 8, ROUND = 256, MOST_EACH = 32 };
 
 typedef struct measuring {
     const lki_shards *shards;
     const uint8_t *used;
-    int64_t columns;
+    int64_t columns, end; /* shards behind `end` are not measured now */
+    double *
+        sums; /* of several ranks: [shards][1 + 3 columns], rows and hand.origin of those from `first` on; or NULL */
+    int64_t first;
     double *origin; /* [columns]: of the first row that is used */
     double *mean,
         *squares; /* [columns], of the `rows` rows of the shards before `next`; the mean less the origin */
@@ -29,8 +35,9 @@ typedef struct measuring {
 typedef struct hand {
     pthread_t thread;
     measuring *all;
-    float *row;                     /* [TOGETHER][columns of the wider array] */
-    double *origin, *sum, *squares; /* [columns], of a shard: about its first row that is used */
+    float *row; /* [TOGETHER][columns of the wider array] */
+    /* [columns] each, behind each other, of a shard: about its first row that is used */
+    double *origin, *sum, *squares;
     size_t bytes;
 } hand;
 
@@ -125,19 +132,29 @@ static lks_status sum_array(hand *h, int64_t index, int array, int64_t *rows)
     return status;
 }
 
-/* Adds a shard to those before it. */
-static void merge(measuring *m, const hand *h, int64_t rows)
+/* Adds a shard to those before it: what hand.origin points to. */
+static void merge_shard(measuring *m, const double *origin, int64_t rows)
 {
     const double n = (double)rows, before = (double)m->rows, all = before + n;
-    if (m->rows == 0) memcpy(m->origin, h->origin, (size_t)m->columns * sizeof(double));
+    const double *sum = origin + m->columns, *sum_of_squares = sum + m->columns;
+    if (m->rows == 0) memcpy(m->origin, origin, (size_t)m->columns * sizeof(double));
     for (int64_t c = 0; c < m->columns && rows > 0; c++) {
-        const double mean = (h->origin[c] - m->origin[c]) + h->sum[c] / n;
-        const double squares = h->squares[c] - h->sum[c] * (h->sum[c] / n);
+        const double mean = (origin[c] - m->origin[c]) + sum[c] / n;
+        const double squares = sum_of_squares[c] - sum[c] * (sum[c] / n);
         const double off = m->rows > 0 ? mean - m->mean[c] : 0;
         m->mean[c] = m->rows > 0 ? m->mean[c] + off * (n / all) : mean;
         m->squares[c] += (squares > 0 ? squares : 0) + off * off * (before * (n / all));
     }
     m->rows += rows;
+}
+
+/* Of several ranks all add the shards when they have those of the others. */
+static void keep(measuring *m, const hand *h, int64_t rows, int64_t index)
+{
+    const size_t columns = (size_t)m->columns;
+    double *to = m->sums + (size_t)(index - m->first) * (1 + 3 * columns);
+    to[0] = (double)rows;
+    memcpy(to + 1, h->origin, 3 * columns * sizeof *to);
 }
 
 static void *measure_some(void *user)
@@ -149,7 +166,7 @@ static void *measure_some(void *user)
         const int64_t index = atomic_fetch_add(&m->taken, 1);
         int64_t rows = 0;
         lks_status status = LKS_OK;
-        if (index >= m->shards->plan.shards) break;
+        if (index >= m->end) break;
         memset(h->sum, 0, (size_t)m->columns * sizeof(double));
         memset(h->squares, 0, (size_t)m->columns * sizeof(double));
         for (int array = 0; array < 2 && status == LKS_OK; array++)
@@ -158,9 +175,10 @@ static void *measure_some(void *user)
         while (m->next != index) pthread_cond_wait(&m->merged, &m->lock);
         if (m->failure.status == LKS_OK && status != LKS_OK) {
             m->failure = *lks_last_error();
-            atomic_store(&m->taken, m->shards->plan.shards);
+            atomic_store(&m->taken, m->end);
         }
-        if (m->failure.status == LKS_OK) merge(m, h, rows);
+        if (m->failure.status == LKS_OK && m->sums != NULL) keep(m, h, rows, index);
+        if (m->failure.status == LKS_OK && m->sums == NULL) merge_shard(m, h->origin, rows);
         m->next++;
         pthread_cond_broadcast(&m->merged);
         pthread_mutex_unlock(&m->lock);
@@ -187,14 +205,18 @@ static lks_status start_hand(hand *h, measuring *m)
     return LKI_FAIL(LKS_E_NOMEM, "the system starts no thread");
 }
 
-static lks_status run_hands(measuring *m, int threads)
+/* Shards [first, end). */
+static lks_status run_hands(measuring *m, int threads, int64_t first, int64_t end)
 {
     hand hands[MOST_THREADS];
     int started = 0;
     lks_status status = LKS_OK;
-    if (threads < 1) threads = lks_cores();
+    if (first >= end) return LKS_OK;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    if (threads > m->shards->plan.shards) threads = (int)m->shards->plan.shards;
+    if (threads > end - first) threads = (int)(end - first);
+    m->first = m->next = first;
+    m->end = end;
+    atomic_store(&m->taken, first);
     while (started < threads && status == LKS_OK) {
         status = start_hand(&hands[started], m);
         started += status == LKS_OK;
@@ -206,6 +228,45 @@ static lks_status run_hands(measuring *m, int threads)
     if (started == 0) return status; /* fewer than were asked for have done all the same */
     if (m->failure.status != LKS_OK) lki_error_restore(&m->failure);
     return m->failure.status;
+}
+
+/* Round by round each rank measures some shards that are next to each other, and all add those of all in their order. */
+static lks_status run_ranks(measuring *m, lks_comm *comm, int threads, int64_t most, double *all)
+{
+    const int64_t ranks = lks_comm_size(comm), shards = m->shards->plan.shards;
+    const int64_t numbers = 1 + 3 * m->columns;
+    for (int64_t begin = 0, each; begin < shards; begin += each * ranks) {
+        each = (shards - begin - 1) / ranks + 1;
+        if (each > most) each = most;
+        const int64_t first = begin + each * lks_comm_rank(comm);
+        const int64_t end = first + each < shards ? first + each : shards;
+        LKI_TRY(lks_comm_agree(comm, run_hands(m, threads, first, end)));
+        LKI_TRY(lks_comm_all_gather(comm, m->sums, (size_t)(each * numbers) * sizeof *all, all));
+        const unsigned saved = lki_float_enter();
+        for (int64_t i = 0; i < each * ranks && begin + i < shards; i++)
+            merge_shard(m, all + i * numbers + 1, (int64_t)all[i * numbers]);
+        lki_float_leave(saved);
+    }
+    return LKS_OK;
+}
+
+/* `status`: of this rank, before. */
+static lks_status measure_together(measuring *m, lks_comm *comm, int threads, lks_status status)
+{
+    const int64_t ranks = lks_comm_size(comm), each = ROUND / ranks;
+    const int64_t most = each < 1 ? 1 : each < MOST_EACH ? each : MOST_EACH;
+    const size_t bytes = (size_t)(most * (1 + 3 * m->columns)) * sizeof(double);
+    const size_t all_bytes = lki_times(bytes, (size_t)ranks);
+    void *mine = NULL, *all = NULL;
+    if (status == LKS_OK) status = lki_alloc(m->shards->context, &mine, bytes, "sums of shards");
+    if (status == LKS_OK)
+        status = lki_alloc(m->shards->context, &all, all_bytes, "sums of all ranks' shards");
+    status = lks_comm_agree(comm, status);
+    m->sums = mine;
+    if (status == LKS_OK) status = run_ranks(m, comm, threads, most, all);
+    lki_free(m->shards->context, all, all_bytes);
+    lki_free(m->shards->context, mine, bytes);
+    return status;
 }
 
 static void finish(measuring *m, int64_t *constant)
@@ -221,13 +282,13 @@ static void finish(measuring *m, int64_t *constant)
     lki_float_leave(saved);
 }
 
-lks_status lki_shards_measure(const lki_shards *shards, const uint8_t *used, int threads,
-                              double *mean, double *deviation, int64_t *constant)
+lks_status lki_shards_measure(const lki_shards *shards, const uint8_t *used, lks_comm *comm,
+                              int threads, double *mean, double *deviation, int64_t *constant)
 {
     const int64_t columns = shards->plan.width[0] + shards->plan.width[1];
     const size_t bytes = (size_t)columns * sizeof *mean;
-    void *origin;
-    LKI_TRY(lki_alloc(shards->context, &origin, bytes, "the origin of sums"));
+    void *origin = NULL;
+    lks_status status = lki_alloc(shards->context, &origin, bytes, "the origin of sums");
     measuring m = {.shards = shards,
                    .used = used,
                    .columns = columns,
@@ -239,7 +300,11 @@ lks_status lki_shards_measure(const lki_shards *shards, const uint8_t *used, int
     memset(mean, 0, bytes);
     memset(deviation, 0, bytes);
     *constant = 0;
-    const lks_status status = run_hands(&m, threads);
+    if (threads < 1) threads = lks_comm_cores(comm);
+    if (lks_comm_size(comm) > 1)
+        status = measure_together(&m, comm, threads, status);
+    else if (status == LKS_OK)
+        status = run_hands(&m, threads, 0, shards->plan.shards);
     if (status == LKS_OK) finish(&m, constant);
     lki_free(shards->context, origin, bytes);
     return status;

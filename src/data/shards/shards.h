@@ -13,6 +13,8 @@
 #ifndef LKI_DATA_SHARDS_SHARDS_H
 #define LKI_DATA_SHARDS_SHARDS_H
 
+#include <lockstep/comm.h>
+
 #include "base/file.h"
 #include "data/numpy/npy.h"
 
@@ -71,9 +73,10 @@ lks_status lki_shards_read(const lki_shards *shards, int64_t row, float *x, floa
  * Mean and deviation (of all rows, not n - 1; 1 where it is 0) of every column, samples' before targets', over the rows of
  * which `used` has a 1. One pass: a shard's sums are made about its first row, in double, row by row, and shards are
  * combined in their order (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing sample
- * variances", 1979): bits do not depend on `threads` (0: one for each core). *constant: how many columns have one value.
+ * variances", 1979): bits do not depend on `threads` (0: one for each core), nor on the ranks of `comm` (NULL: this process
+ * alone), which each measure some and get the same. *constant: how many columns have one value.
  */
-lks_status lki_shards_measure(const lki_shards *shards, const uint8_t *used, int threads,
-                              double *mean, double *deviation, int64_t *constant);
+lks_status lki_shards_measure(const lki_shards *shards, const uint8_t *used, lks_comm *comm,
+                              int threads, double *mean, double *deviation, int64_t *constant);
 
 #endif

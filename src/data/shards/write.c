@@ -13,7 +13,9 @@
 #include "base/memory.h"
 #include "machine/thread.h"
 
-enum { MOST_THREADS = 256, EACH = 320, TEXT = 512 };
+/* A rank makes so many shards until it hears of the others: of one that has failed it does soon, and what an earlier run has left
+ * is spread over all. */
+enum { MOST_THREADS = 256, EACH = 320, TEXT = 512, ROUND = 64 };
 
 static const char *const step = "1000", *const type = "float32";
 
@@ -22,8 +24,10 @@ typedef struct writing {
     const lki_shards_source *source;
     const lks_shards_opts *opts;
     lki_shards_plan plan;
-    int lock; /* the folder */
+    lks_comm *comm;
+    int lock; /* the folder; a lock of rank 0 alone */
     atomic_int_least64_t taken, done, kept;
+    int64_t end; /* of the shards of this rank in this round */
     atomic_bool stop;
     bool wanted; /* the caller's progress() still wants it */
     pthread_mutex_t failing;
@@ -110,7 +114,7 @@ static void write_some(hand *h, bool tells)
     writing *w = h->all;
     while (!atomic_load(&w->stop)) {
         const int64_t index = atomic_fetch_add(&w->taken, 1);
-        if (index >= w->plan.shards) return;
+        if (index >= w->end) return;
         const lks_status status = write_one(h, index);
         if (tells && w->opts->progress != NULL &&
             !w->opts->progress(w->opts->user, atomic_load(&w->done), w->plan.shards)) {
@@ -131,13 +135,15 @@ static void *write_beside(void *user)
     return NULL;
 }
 
-/* The caller is one of the threads. */
-static lks_status run_hands(writing *w)
+/* Shards [first, w->end). The caller is one of the threads. */
+static lks_status run_hands(writing *w, int64_t first)
 {
     hand hands[MOST_THREADS];
-    int threads = w->opts->threads > 0 ? w->opts->threads : lks_cores(), started = 0;
+    int threads = w->opts->threads > 0 ? w->opts->threads : lks_comm_cores(w->comm), started = 0;
+    if (first >= w->end) return LKS_OK;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    if (threads > w->plan.shards) threads = (int)w->plan.shards;
+    if (threads > w->end - first) threads = (int)(w->end - first);
+    atomic_store(&w->taken, first);
     lks_status status = alloc_files(&hands[0], w);
     for (started = 1; started < threads && status == LKS_OK; started++) {
         hand *h = &hands[started];
@@ -164,8 +170,44 @@ static lks_status run_hands(writing *w)
                     (int64_t)atomic_load(&w->done), w->plan.shards);
 }
 
+/* Round by round each rank makes some that are next to each other, and all end where one fails. */
+static lks_status run_ranks(writing *w)
+{
+    const int64_t ranks = lks_comm_size(w->comm), shards = w->plan.shards;
+    for (int64_t begin = 0, each; begin < shards; begin += each * ranks) {
+        each = (shards - begin - 1) / ranks + 1;
+        if (ranks > 1 && each > ROUND) each = ROUND;
+        const int64_t first = begin + each * lks_comm_rank(w->comm);
+        w->end = first + each < shards ? first + each : shards;
+        atomic_store(&w->done, begin);
+        LKI_TRY(lks_comm_agree(w->comm, run_hands(w, first)));
+    }
+    return LKS_OK;
+}
+
+/* The shards that were kept, of all ranks. */
+static lks_status sum_kept(int64_t *out, const writing *w)
+{
+    const int64_t mine = atomic_load(&w->kept);
+    const size_t bytes = (size_t)lks_comm_size(w->comm) * sizeof mine;
+    void *memory;
+    LKI_TRY(lki_alloc(w->context, &memory, bytes, "counts of shards"));
+    const lks_status status = lks_comm_all_gather(w->comm, &mine, sizeof mine, memory);
+    for (int r = 0; r < lks_comm_size(w->comm) && status == LKS_OK; r++)
+        *out += ((const int64_t *)memory)[r];
+    lki_free(w->context, memory, bytes);
+    return status;
+}
+
 /* ---------------------------------------------------------------- the folder */
 
+static lks_status open_folder(writing *w)
+{
+    w->lock = open(w->opts->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return w->lock < 0 ? lki_fail_io("open", w->opts->out, errno) : LKS_OK;
+}
+
+/* Of rank 0. */
 static lks_status take_folder(writing *w)
 {
     char path[LKI_SHARDS_PATH];
@@ -175,8 +217,7 @@ static lks_status take_folder(writing *w)
         *strrchr(path, '/') = '\0';
         LKI_TRY(lki_folder_make(path));
     }
-    w->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (w->lock < 0) return lki_fail_io("open", out, errno);
+    LKI_TRY(open_folder(w));
     const int error = lki_lock(w->lock);
     if (error == EWOULDBLOCK)
         return LKI_FAIL(LKS_E_IO,
@@ -211,22 +252,40 @@ static lks_status make_metadata(const writing *w, char path[LKI_SHARDS_PATH], ch
                     path);
 }
 
-static lks_status write_all(writing *w)
+/* The metadata stands for all shards: it must not be on a disk before they are. */
+static lks_status sync_folder(const writing *w)
+{
+    return syncfs(w->lock) == 0 ? LKS_OK : lki_fail_io("sync the folder", w->opts->out, errno);
+}
+
+static lks_status write_metadata(const writing *w, const char *metadata, const char *text)
 {
     static const char config[] = "timestep: 1000\nloading_mode: efficient\n";
-    char metadata[LKI_SHARDS_PATH], path[LKI_SHARDS_PATH + 16], text[TEXT];
-    LKI_TRY(take_folder(w));
-    LKI_TRY(make_metadata(w, metadata, text));
-    LKI_TRY(run_hands(w));
+    char path[LKI_SHARDS_PATH + 16];
     snprintf(path, sizeof path, "%s/config.yaml", w->opts->out);
     if (access(path, F_OK) != 0) LKI_TRY(lks_file_write(path, config, sizeof config - 1));
-    /* The metadata stands for all shards: it must not be on the disk before they are. */
-    if (syncfs(w->lock) != 0) return lki_fail_io("sync the folder", w->opts->out, errno);
+    LKI_TRY(sync_folder(w));
     return lks_file_write(metadata, text, strlen(text));
 }
 
+static lks_status write_all(writing *w, lks_status status)
+{
+    char metadata[LKI_SHARDS_PATH], text[TEXT];
+    const bool leads = lks_comm_rank(w->comm) == 0;
+    if (status == LKS_OK && leads) status = take_folder(w);
+    LKI_TRY(lks_comm_agree(w->comm, status));
+    if (!leads) status = open_folder(w);
+    if (status == LKS_OK) status = make_metadata(w, metadata, text);
+    LKI_TRY(lks_comm_agree(w->comm, status));
+    LKI_TRY(lks_comm_same(w->comm, "what the shards are of", text));
+    LKI_TRY(run_ranks(w));
+    LKI_TRY(lks_comm_agree(w->comm, sync_folder(w)));
+    return lks_comm_agree(w->comm, leads ? write_metadata(w, metadata, text) : LKS_OK);
+}
+
 lks_status lki_shards_write(lks_shards_result *out, lks_context *context,
-                            const lki_shards_source *source, const lks_shards_opts *opts)
+                            const lki_shards_source *source, const lks_shards_opts *opts,
+                            lks_status status)
 {
     const int64_t each = opts->rows > 0 ? opts->rows : EACH;
     writing w = {.context = context,
@@ -238,16 +297,17 @@ lks_status lki_shards_write(lks_shards_result *out, lks_context *context,
                           .rows_each = each,
                           .shards = (source->rows - 1) / each + 1,
                           .width = {source->width[0], source->width[1]}},
+                 .comm = opts->comm,
                  .lock = -1,
                  .wanted = true,
                  .failing = PTHREAD_MUTEX_INITIALIZER};
-    LKI_TRY(lki_shards_check(&w.plan, opts->out));
-    const lks_status status = write_all(&w);
-    if (w.lock >= 0) close(w.lock);
+    if (status == LKS_OK) status = lki_shards_check(&w.plan, opts->out);
+    status = write_all(&w, status);
     *out = (lks_shards_result){.rows = source->rows,
                                .columns = {source->width[0], source->width[1]},
-                               .shards = w.plan.shards,
-                               .kept = atomic_load(&w.kept)};
+                               .shards = w.plan.shards};
+    if (status == LKS_OK) status = sum_kept(&out->kept, &w);
+    if (w.lock >= 0) close(w.lock);
     for (int k = 0; k < 2; k++) out->bytes += (int64_t)bytes_of(&w.plan, k, source->rows);
     return status;
 }

@@ -165,10 +165,10 @@ static lks_status open_whole(shards_set **out, lki_config *config, lks_context *
 }
 
 /* Means and deviations of the rows of the training: those of an earlier `lockstep data stats`, unless `anew`, or measured
- * now. `path` is where they are, or belong. */
+ * now, by all ranks. `path` is where they are, or belong. What fails does so on all. */
 static lks_status measure_training(shards_set *set, lki_config *config, double *mean,
                                    double *deviation, char path[LKI_SHARDS_PATH],
-                                   lks_shards_stats *told, int threads, bool anew)
+                                   lks_shards_stats *told, lks_comm *comm, int threads, bool anew)
 {
     lki_shards *shards = &set->shards;
     void *used;
@@ -177,9 +177,10 @@ static lks_status measure_training(shards_set *set, lki_config *config, double *
     LKI_TRY(lki_alloc(shards->context, &used, rows, "marks of rows"));
     lks_status status = lki_split_mark(used, config, set->data);
     if (status == LKS_OK) status = lki_shards_stats_path(path, shards, used);
+    status = lks_comm_agree(comm, status);
     if (status == LKS_OK && (anew || !lki_shards_stats_read(mean, deviation, shards, path))) {
         const double begin = lki_seconds();
-        status = lki_shards_measure(shards, used, threads, mean, deviation, &constant);
+        status = lki_shards_measure(shards, used, comm, threads, mean, deviation, &constant);
         told->seconds = lki_seconds() - begin;
         told->constant = constant;
     }
@@ -241,7 +242,7 @@ static lks_status standardise(shards_set *set, lki_config *config, bool test)
     LKI_TRY(alloc_columns(&mean, shards));
     lks_status status = alloc_columns(&deviation, shards);
     if (status == LKS_OK)
-        status = measure_training(set, config, mean, deviation, path, &told, 0, false);
+        status = measure_training(set, config, mean, deviation, path, &told, NULL, 0, false);
     if (status == LKS_OK) status = name_targets(set, mean, deviation);
     if (status == LKS_OK && !test) tell(shards, &told);
     const int64_t columns = shards->plan.width[0] + shards->plan.width[1];
@@ -268,24 +269,41 @@ lks_status lki_shards_source_open(lks_dataset **out, lki_config *config, lks_con
 
 /* ---------------------------------------------------------------- lockstep data stats */
 
-lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
-                                     lks_context *context, int threads)
+/* *out: NULL where it fails. The columns are closed with it. */
+static lks_status open_to_measure(shards_set **out, lki_config *config, lks_context *context)
 {
     shards_set *set;
-    double *mean = NULL, *deviation = NULL;
+    *out = NULL;
     LKI_TRY(open_whole(&set, config, context));
-    lks_dataset *whole = set->data;
-    lki_shards *shards = &set->shards;
-    lks_status status = alloc_columns(&mean, shards);
-    shards->mean = mean; /* closed with it */
-    if (status == LKS_OK) status = alloc_columns(&deviation, shards);
-    shards->inverse = deviation;
+    lks_status status = alloc_columns(&set->shards.mean, &set->shards);
+    if (status == LKS_OK) status = alloc_columns(&set->shards.inverse, &set->shards);
     if (status == LKS_OK)
-        status = measure_training(set, config, mean, deviation, out->path, out, threads, true);
-    if (status == LKS_OK) status = lki_shards_stats_write(out->path, shards, mean, deviation);
-    out->all_rows = shards->plan.rows;
-    out->columns[0] = shards->plan.width[0];
-    out->columns[1] = shards->plan.width[1];
-    lks_dataset_destroy(whole);
+        *out = set;
+    else
+        lks_dataset_destroy(set->data);
+    return status;
+}
+
+static lks_status write_stats(const shards_set *set, const char *path)
+{
+    return lki_shards_stats_write(path, &set->shards, set->shards.mean, set->shards.inverse);
+}
+
+lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
+                                     lks_context *context, lks_comm *comm, int threads)
+{
+    shards_set *set;
+    const bool leads = lks_comm_rank(comm) == 0;
+    lks_status status = lks_comm_agree(comm, open_to_measure(&set, config, context));
+    if (status == LKS_OK)
+        status = measure_training(set, config, set->shards.mean, set->shards.inverse, out->path,
+                                  out, comm, threads, true);
+    if (status == LKS_OK)
+        status = lks_comm_agree(comm, leads ? write_stats(set, out->path) : LKS_OK);
+    if (set == NULL) return status;
+    out->all_rows = set->shards.plan.rows;
+    out->columns[0] = set->shards.plan.width[0];
+    out->columns[1] = set->shards.plan.width[1];
+    lks_dataset_destroy(set->data);
     return status;
 }

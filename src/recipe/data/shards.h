@@ -16,6 +16,6 @@ LKS_MUSTUSE lks_status lki_shards_source_open(lks_dataset **out, lki_config *con
 
 /* As lks_recipe_measure_shards() tells. */
 LKS_MUSTUSE lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
-                                                 lks_context *context, int threads);
+                                                 lks_context *context, lks_comm *comm, int threads);
 
 #endif
