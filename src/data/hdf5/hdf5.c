@@ -261,7 +261,7 @@ lks_status lki_hdf5_read(lki_hdf5 *array, int64_t first, int64_t rows, void *out
     (void)first;
     (void)rows;
     (void)out;
-    return LKI_FAIL(LKS_E_INTERNAL, "no HDF5 file can be open");
+    return LKI_FAIL(LKS_E_UNSUPPORTED, "no HDF5 file can be open");
 }
 
 void lki_hdf5_close(lki_hdf5 *array)
