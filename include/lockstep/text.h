@@ -87,6 +87,8 @@ typedef struct lks_text_opts {
     int64_t
         columns; /* the text in so many columns of equal length, one behind the other (its tail is left out), whose windows
                         are samples in turn: sample t * columns + c is window t of column c; default: none */
+    bool
+        anywhere; /* of as many samples each begins anew in each epoch, anywhere, as drawn by the context's seed */
     const char
         *cache; /* a folder where tokens are kept, to be mapped; default: they are in memory */
     int threads; /* that make tokens; default: as many as this process has cores; never changes a bit */

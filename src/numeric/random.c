@@ -40,6 +40,14 @@ void lki_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
     out[3] = c3;
 }
 
+int64_t lki_random_below(const uint32_t word[2], int64_t n)
+{
+    const uint64_t high = (uint64_t)n >> 32, low = (uint64_t)n & UINT32_MAX;
+    const uint64_t middle = word[1] * high + (word[1] * low >> 32);
+    const uint64_t rest = word[0] * low + (middle & UINT32_MAX);
+    return (int64_t)(word[0] * high + (middle >> 32) + (rest >> 32));
+}
+
 lki_bernoulli lki_bernoulli_make(double p)
 {
     const double inside = p > 0 ? (p < 1 ? p : 1) : 0;

@@ -16,6 +16,9 @@ uint64_t lki_random_key(uint64_t seed, const char *purpose, const char *name);
 /* counter[0], [1]: low and high half of the step; [2]: position; [3]: block. */
 void lki_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 
+/* (w0 2^32 + w1) n / 2^64, rounded down: a number from 0 to n - 1, n above 0. */
+int64_t lki_random_below(const uint32_t word[2], int64_t n);
+
 /*
  * The bits of one element: how many are drawn for an event of probability p, and when it happens.
  * The smallest of 1, 2, 4, 8 bits that represents p exactly, else 16 bits and p rounded to nearest.

@@ -92,6 +92,9 @@
     X(DATA_STRIDE, "data.stride", INT, "[1,2147483647]", NULL, FIXED,                              \
       "tokens from one sample's first to the next one's, or times; null: data.context, of a "      \
       "series 1")                                                                                  \
+    X(DATA_WINDOWS, "data.windows", CHOICE, "consecutive anywhere", "consecutive", FIXED,          \
+      "samples of the training are windows one data.stride behind the other; anywhere: as many, "  \
+      "each from a place that is drawn anew in each epoch (as nanoGPT does)")                      \
     X(DATA_COLUMNS, "data.columns", INT, "[1,16777216]", NULL, FIXED,                              \
       "the text in so many columns of equal length: batch t is window t of each, in order "        \
       "(train.batch_size is that many, data.shuffle false); null: windows one by one")             \

@@ -44,6 +44,29 @@ static void keys(void **state)
     assert_true(key != lki_random_key(UINT64_C(0x0102030405060708), "dropou", "tdrop1"));
 }
 
+/* By Python's integers of any size: ((w0 << 32 | w1) * n) >> 64. */
+static void numbers_below(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t word[2];
+        int64_t n, expected;
+    } known[] = {
+        {{0, 0}, 5, 0},
+        {{0xffffffff, 0xffffffff}, 1, 0},
+        {{0xffffffff, 0xffffffff}, 3, 2},
+        {{0xffffffff, 0xffffffff}, INT64_MAX, INT64_C(9223372036854775806)},
+        {{0x80000000, 0}, 7, 3},
+        {{0x55555555, 0x55555555}, 3, 0},
+        {{0x55555555, 0x55555556}, 3, 1},
+        {{1, 0xffffffff}, INT64_C(4611686018427400249), INT64_C(2147483647)},
+        {{0, 0xffffffff}, INT64_C(0x1ffffffff), INT64_C(1)},
+        {{0x9e3779b9, 0x7f4a7c15}, INT64_C(1234567890123456789), INT64_C(763004917515541912)},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_int_equal(lki_random_below(known[i].word, known[i].n), known[i].expected);
+}
+
 static void events(void **state)
 {
     (void)state;
@@ -204,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),
         cmocka_unit_test(keys),
+        cmocka_unit_test(numbers_below),
         cmocka_unit_test(events),
         cmocka_unit_test(draws_follow_the_definition),
         cmocka_unit_test(draws_have_their_probability),

@@ -64,6 +64,40 @@ static void workers_and_resumption_change_no_bit(void **state)
     assert_int_equal(access(in("run/vocabulary.txt"), R_OK), 0);
 }
 
+/* The same for windows that begin anywhere; those that nothing is learned from are the ones one behind the other. */
+static void windows_anywhere_train(void **state)
+{
+    (void)state;
+    static char text[9000];
+    char more[4500], data[4500];
+    lks_epoch consecutive, last;
+    write_sentences("text.txt", 3, 1500);
+    const uint64_t other = train(usual("validation: {fraction: 0.1}\n"), NULL, &consecutive);
+    snprintf(data, sizeof data, "text: '%s', level: char, windows: anywhere", in("text.txt"));
+    snprintf(text, sizeof text, "%s",
+             recipe_text(data, own_layers, "validation: {fraction: 0.1}\n"));
+    const uint64_t hash = train(text, NULL, &last);
+    assert_true(hash != other);
+    assert_int_equal(last.train.samples, consecutive.train.samples);
+    assert_int_equal(last.train.counted, last.train.samples * 12);
+    assert_int_equal(last.valid.counted, consecutive.valid.counted);
+    const char *const workers[] = {"train.workers=3", "data.threads=2", NULL};
+    assert_true(train(text, workers, NULL) == hash);
+    snprintf(more, sizeof more, "validation: {fraction: 0.1}\ncheckpoint: {path: '%s/run'}\n",
+             folder);
+    snprintf(text, sizeof text, "%s", recipe_text(data, own_layers, more));
+    assert_true(train(text, (const char *[]){"train.steps=37", NULL}, NULL) != hash);
+    const char *const rest[] = {"checkpoint.resume=true", "train.workers=2", NULL};
+    assert_true(train(text, rest, NULL) == hash);
+    assert_true(train(text, (const char *[]){"train.seed=2", "checkpoint.path=null", NULL}, NULL) !=
+                hash);
+    lks_recipe *recipe = open_recipe(text);
+    LKT_OK(lks_recipe_set(recipe, "data.columns=16"));
+    LKT_FAILS(LKS_E_INVALID, "data.windows is anywhere, but those of data.columns go on",
+              lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    lks_recipe_close(recipe);
+}
+
 /* The last layer has the weight of the first. */
 static void tied_weights_are_resumed(void **state)
 {
@@ -346,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(workers_and_resumption_change_no_bit),
+        TEST(windows_anywhere_train),
         TEST(tied_weights_are_resumed),
         TEST(a_run_keeps_its_vocabulary),
         TEST(a_changed_text_is_other_data),

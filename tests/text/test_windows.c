@@ -1,5 +1,7 @@
 /* Windows over a text: which there are, their targets, parts, identity, and what is refused. */
 #include "data/text/windows.h"
+#include "data/dataset.h"
+#include "numeric/random.h"
 #include "text/texts.h"
 
 static lks_tokenizer *digits; /* '0' to '9' are 0 to 9 */
@@ -109,11 +111,11 @@ static void columns_stand_beside_each_other(void **state)
         lks_dataset_destroy(data);
     }
     lks_dataset *whole = open_columns("0123456789", 2, 0, 2), *part, *plain;
-    LKT_OK(lki_text_part(&part, whole, 4, 6));
+    LKT_OK(lki_text_part(&part, whole, 4, 6, false));
     has(part, "45>56 78>89");
     lks_dataset_destroy(part);
     LKT_FAILS(LKS_E_INVALID, "has 5 tokens, which are 2 for each of 2 columns, but a window",
-              lki_text_part(&part, whole, 5, 5));
+              lki_text_part(&part, whole, 5, 5, false));
     uint64_t hash[2];
     lks_dataset_destroy(whole);
     whole = open_columns("012345678", 3, 4, 2); /* as many samples as without columns */
@@ -159,10 +161,10 @@ static void parts_have_their_own_windows(void **state)
     (void)state;
     lks_dataset *whole = open_text("0123456789", 3, 2), *part, *part_of_part;
     assert_int_equal(lks_dataset_tokens(whole, 0, 0, NULL), 10);
-    LKT_OK(lki_text_part(&part, whole, 5, 5));
+    LKT_OK(lki_text_part(&part, whole, 5, 5, false));
     has(part, "567>678 780>89-");
     assert_int_equal(lks_dataset_tokens(part, 0, 0, NULL), 5);
-    LKT_OK(lki_text_part(&part_of_part, part, 1, 4));
+    LKT_OK(lki_text_part(&part_of_part, part, 1, 4, false));
     has(part_of_part, "678>789");
     int32_t ids[2];
     ids[1] = -7;
@@ -179,8 +181,56 @@ static void parts_have_their_own_windows(void **state)
     lks_dataset_destroy(part_of_part);
     lks_dataset_destroy(part);
     LKT_FAILS(LKS_E_INVALID, "[tokens 7:10]' has 3 tokens, but a window of context 3 and its last",
-              lki_text_part(&part, whole, 7, 3));
+              lki_text_part(&part, whole, 7, 3, false));
     lks_dataset_destroy(whole);
+}
+
+/* Windows of an epoch begin where the words of its Philox counters say, at all places and no others. */
+static void windows_begin_anywhere(void **state)
+{
+    (void)state;
+    static const char text[] = "0123456789012345678901234567890123456789"; /* 40 */
+    enum { FIRST = 2, COUNT = 30, CONTEXT = 7, SAMPLES = 5, PLACES = COUNT - CONTEXT, EPOCHS = 60 };
+    lks_dataset *whole, *data, *behind;
+    int seen[PLACES] = {0};
+    LKT_OK(lks_dataset_open_text(
+        &whole, context, write_text("digits.txt", text, strlen(text)),
+        &(lks_text_opts){.tokenizer = digits, .context = CONTEXT, .anywhere = true}));
+    LKT_OK(lki_text_part(&data, whole, FIRST, COUNT, true));
+    /* As they are, windows stand one behind the other, and the last ends with the text. */
+    has(data, "2345678>3456789 9012345>0123456 6789012>7890123 3456789>4567890 4567890>5678901");
+    assert_int_equal(lks_dataset_get_info(data).columns, 0);
+    const uint64_t key = lki_random_key(lks_context_seed(context), "windows", "");
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        for (int64_t i = 0; i < SAMPLES; i++) {
+            int32_t x[CONTEXT], y[CONTEXT];
+            uint32_t word[4];
+            lki_philox(key, (const uint32_t[]){(uint32_t)epoch, (uint32_t)i, 0, 0}, word);
+            const int64_t at = lki_random_below(word, PLACES);
+            LKT_OK(lki_dataset_fetch(data, epoch, i, x, y));
+            for (int64_t k = 0; k < CONTEXT; k++) {
+                assert_int_equal(x[k], (FIRST + at + k) % 10);
+                assert_int_equal(y[k], (FIRST + at + k + 1) % 10);
+            }
+            assert_int_equal(lki_dataset_counted(data, i), CONTEXT);
+            seen[at]++;
+        }
+    }
+    /* 300 draws of 23 places: each is seen 13 times in the mean; none by a chance of 4e-5. */
+    for (int i = 0; i < PLACES; i++) assert_true(seen[i] > 0);
+    LKT_OK(lki_text_part(&behind, whole, FIRST, COUNT, false));
+    has(behind, "2345678>3456789 9012345>0123456 6789012>7890123 3456789>4567890 0000000>1------");
+    uint64_t hash[2];
+    LKT_OK(lks_dataset_hash(data, &hash[0]));
+    LKT_OK(lks_dataset_hash(behind, &hash[1]));
+    assert_true(hash[0] != hash[1]);
+    lks_dataset_destroy(behind);
+    lks_dataset_destroy(data);
+    lks_dataset_destroy(whole);
+    LKT_FAILS(LKS_E_INVALID, "opts.anywhere is set, but windows of opts.columns",
+              lks_dataset_open_text(
+                  &whole, context, "x",
+                  &(lks_text_opts){.tokenizer = digits, .columns = 2, .anywhere = true}));
 }
 
 static uint64_t hash_of(lks_dataset *data)
@@ -197,13 +247,13 @@ static void what_is_another_data_set_has_another_hash(void **state)
     uint64_t hash[10];
     lks_dataset *data = open_text("0123456789", 3, 2), *part, *same;
     hash[0] = hash_of(data);
-    LKT_OK(lki_text_part(&same, data, 0, 10));
+    LKT_OK(lki_text_part(&same, data, 0, 10, false));
     assert_true(hash_of(same) == hash[0]);
     lks_dataset_destroy(same);
-    LKT_OK(lki_text_part(&part, data, 0, 9));
+    LKT_OK(lki_text_part(&part, data, 0, 9, false));
     hash[1] = hash_of(part);
     lks_dataset_destroy(part);
-    LKT_OK(lki_text_part(&part, data, 1, 9));
+    LKT_OK(lki_text_part(&part, data, 1, 9, false));
     hash[2] = hash_of(part);
     lks_dataset_destroy(part);
     LKT_OK(lks_dataset_slice(&part, data, 0, 2));
@@ -307,6 +357,7 @@ int main(void)
         TEST(windows_end_with_the_text),
         TEST(columns_stand_beside_each_other),
         TEST(every_token_is_wanted_once),
+        TEST(windows_begin_anywhere),
         TEST(parts_have_their_own_windows),
         TEST(what_is_another_data_set_has_another_hash),
         TEST(texts_that_are_too_short_are_refused),

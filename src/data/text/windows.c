@@ -12,6 +12,9 @@
  *
  *   tokens   0 1 2 3 4 5 6 7 8 9           columns 3, context 2
  *   columns  0 1 2 | 3 4 5 | 6 7 8         samples 0 1, 3 4, 6 7
+ *
+ * With windows anywhere there are as many samples, and each begins in each epoch at a place that is drawn, where a whole window
+ * and its last target stand: docs/numerics.md, "The order of samples".
  */
 #include "data/text/windows.h"
 
@@ -23,6 +26,7 @@
 #include "data/dataset.h"
 #include "data/text/tokens.h"
 #include "numeric/hash.h"
+#include "numeric/random.h"
 
 enum { USUAL_CONTEXT = 128 };
 
@@ -35,6 +39,8 @@ typedef struct text_set {
     int64_t first, count; /* of the tokens */
     int64_t context, stride;
     int64_t columns, length; /* 1: none; tokens of a column */
+    bool anywhere;
+    uint64_t key; /* of the places that are drawn */
 } text_set;
 
 /* The first token of a window. */
@@ -50,17 +56,39 @@ static int64_t counted_at(const text_set *set, int64_t index)
     return left < set->context ? left : set->context;
 }
 
-static lks_status read_window(void *user, int64_t index, void *x, void *y)
+static void read_targets(const text_set *set, int64_t first, int64_t there, void *x, void *y)
 {
-    const text_set *set = user;
     const int32_t none = LKS_NO_CLASS;
-    const int64_t there = counted_at(set, index), first = first_at(set, index);
     lki_tokens_read(set->tokens, first, there, x);
     lki_tokens_read(set->tokens, first + 1, there, y);
     for (int64_t i = there; i < set->context; i++) {
         memset((int32_t *)x + i, 0, sizeof(int32_t));
         memcpy((int32_t *)y + i, &none, sizeof none);
     }
+}
+
+static lks_status read_window(void *user, int64_t index, void *x, void *y)
+{
+    const text_set *set = user;
+    read_targets(set, first_at(set, index), counted_at(set, index), x, y);
+    return LKS_OK;
+}
+
+/* As it is, a sample is a window one behind the other, of which the last ends with the text. */
+static lks_status read_anywhere(void *user, int64_t epoch, int64_t index, void *x, void *y)
+{
+    const text_set *set = user;
+    const int64_t places = set->count - set->context;
+    int64_t at = index * set->stride < places ? index * set->stride : places - 1;
+    if (epoch != LKI_NO_EPOCH) {
+        const uint64_t sample = (uint64_t)index;
+        const uint32_t counter[4] = {(uint32_t)epoch, (uint32_t)sample, (uint32_t)(sample >> 32),
+                                     0};
+        uint32_t word[4];
+        lki_philox(set->key, counter, word);
+        at = lki_random_below(word, places);
+    }
+    read_targets(set, set->first + at, set->context, x, y);
     return LKS_OK;
 }
 
@@ -109,17 +137,18 @@ static lks_status make_windows(lks_dataset **out, text_set *set, const char *nam
                  .vocabulary = set->tokenizer->size,
                  .classes = set->tokenizer->size,
                  .target_shape = {1, {set->context}},
-                 .columns = set->stride == set->context ? set->columns : 0},
-        .read = read_window,
+                 .columns = set->stride == set->context && !set->anywhere ? set->columns : 0},
+        .read = set->anywhere ? NULL : read_window,
+        .read_epoch = set->anywhere ? read_anywhere : NULL,
         .close = close_text,
-        .counted = counted_in_window};
+        .counted = set->anywhere ? NULL : counted_in_window};
     const uint64_t place = lki_hash_link(set->tokenizer->hash, set->first, (uint64_t)set->count);
     LKI_TRY(lks_dataset_create(out, set->memory, name, &ops, set));
     (*out)->tokenizer = set->tokenizer;
     const uint64_t columns = set->columns > 1 ? (uint64_t)set->columns
                                               : 0; /* as it was before them */
-    (*out)->content = lki_hash_link(lki_hash_link(place, set->stride, set->tokens->hash), 0,
-                                    columns + 1);
+    (*out)->content = lki_hash_link(lki_hash_link(place, set->stride, set->tokens->hash),
+                                    set->anywhere, columns + 1);
     return LKS_OK;
 }
 
@@ -142,6 +171,10 @@ static lks_status check_opts(const lks_text_opts *opts)
                         "a text: opts.columns is %" PRId64 ", expected 1 to %" PRId32
                         ", or 0 for none",
                         opts->columns, INT32_MAX);
+    if (opts->columns > 0 && opts->anywhere)
+        return LKI_FAIL(LKS_E_INVALID, "a text: opts.anywhere is set, but windows of opts.columns "
+                                       "go on where those before them end; "
+                                       "leave one of both out");
     return LKS_OK;
 }
 
@@ -152,6 +185,8 @@ static lks_status fill(lks_dataset **out, text_set *set, const char *path,
     set->context = opts->context > 0 ? opts->context : USUAL_CONTEXT;
     set->stride = opts->stride > 0 ? opts->stride : set->context;
     set->columns = opts->columns > 0 ? opts->columns : 1;
+    set->anywhere = opts->anywhere;
+    set->key = lki_random_key(lks_context_seed(set->memory), "windows", "");
     LKI_TRY(lki_tokens_open(&set->own, set->tokenizer, path, &tokens));
     set->tokens = &set->own;
     set->count = set->own.count;
@@ -202,7 +237,8 @@ int64_t lks_dataset_tokens(const lks_dataset *dataset, int64_t first, int64_t co
     return set->count;
 }
 
-lks_status lki_text_part(lks_dataset **out, const lks_dataset *whole, int64_t first, int64_t count)
+lks_status lki_text_part(lks_dataset **out, const lks_dataset *whole, int64_t first, int64_t count,
+                         bool anywhere)
 {
     const text_set *from = whole->user;
     char name[sizeof whole->name];
@@ -215,6 +251,7 @@ lks_status lki_text_part(lks_dataset **out, const lks_dataset *whole, int64_t fi
     set->own = (lki_tokens){.context = from->memory};
     set->first = from->first + first;
     set->count = count;
+    set->anywhere = anywhere;
     snprintf(name, sizeof name, "%.200s[tokens %" PRId64 ":%" PRId64 "]", whole->name, first,
              first + count);
     const lks_status status = make_windows(out, set, name);

@@ -141,6 +141,11 @@ static lks_status find_tokenizer(lks_tokenizer **out, lki_config *config, lks_co
 
 /* ---------------------------------------------------------------- data sets */
 
+static bool are_anywhere(const lki_config *config)
+{
+    return strcmp(lki_config_text(config, LKI_KEY_DATA_WINDOWS), "anywhere") == 0;
+}
+
 static int64_t int_or_none(const lki_config *config, lki_key key)
 {
     return lki_config_has(config, key) ? lki_config_int(config, key) : 0;
@@ -157,11 +162,16 @@ lks_status lki_text_source_open(lks_dataset **out, lki_config *config, lks_conte
     if (files[split] == NULL)
         return lki_config_fail(config, LKI_KEY_DATA_TEXT, "has no text for %s%s", names[split],
                                split == LKI_SPLIT_TEST ? "; give data.test_text: FILE" : "");
+    if (are_anywhere(config) && lki_config_has(config, LKI_KEY_DATA_COLUMNS))
+        return lki_config_fail(config, LKI_KEY_DATA_WINDOWS,
+                               "is anywhere, but those of data.columns go on where the ones before "
+                               "them end; drop one of both");
     LKI_TRY(find_tokenizer(&tokenizer, config, context, files));
     const lks_text_opts opts = {.tokenizer = tokenizer,
                                 .context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
                                 .stride = int_or_none(config, LKI_KEY_DATA_STRIDE),
                                 .columns = int_or_none(config, LKI_KEY_DATA_COLUMNS),
+                                .anywhere = split == LKI_SPLIT_TRAIN && are_anywhere(config),
                                 .cache = lki_text_cache(config)};
     return lki_text_open(out, context, files[split], &opts, tokenizer);
 }
@@ -179,8 +189,9 @@ lks_status lki_text_source_cut(lki_parts *out, const lki_config *config, const l
     LKI_TRY(lki_held_at_end(config, "a text"));
     /* As nanoGPT's int(0.9 * n). */
     const int64_t train = (int64_t)((1 - lki_config_float(config, fraction)) * (double)tokens);
-    lks_status status = lki_text_part(&out->slice[0], whole, 0, train);
-    if (status == LKS_OK) status = lki_text_part(&out->slice[1], whole, train, tokens - train);
+    lks_status status = lki_text_part(&out->slice[0], whole, 0, train, are_anywhere(config));
+    if (status == LKS_OK)
+        status = lki_text_part(&out->slice[1], whole, train, tokens - train, false);
     out->train = out->slice[0];
     out->valid = out->slice[1];
     return status;

@@ -9,7 +9,8 @@
 /* data.name of such data, and the keys of "data" that are its alone. */
 #define LKI_TEXT_NAME "text"
 #define LKI_TEXT_KEYS                                                                              \
-    "text valid_text test_text level words dictionary tokenizer context stride columns cache"
+    "text valid_text test_text level words dictionary tokenizer context stride windows "           \
+    "columns cache"
 
 typedef enum lki_split { LKI_SPLIT_TRAIN, LKI_SPLIT_VALID, LKI_SPLIT_TEST } lki_split;
 
