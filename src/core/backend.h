@@ -328,6 +328,16 @@ typedef struct lki_update {
     bool projected;                  /* ADAMP: weight decay times wd_ratio */
 } lki_update;
 
+/* What optimizers by rows are told of a row: squares of the gradient, before it is scaled (LAMB: of p), and of the parameter,
+ * their product (LAMB's is not used), and that of the parameter and p. */
+typedef enum lki_row_sum {
+    LKI_ROW_GRADIENT,
+    LKI_ROW_PARAMETER,
+    LKI_ROW_BOTH,
+    LKI_ROW_DIRECTION,
+    LKI_ROW_SUMS
+} lki_row_sum;
+
 /*
  * The memory of a device, and what is done there beside kernels and updates. Every array that a kernel
  * is given lies in it. The model keeps pointers into it and counts on from them; what they point to is
@@ -409,9 +419,11 @@ typedef struct lki_backend {
     /* To the nearest bfloat16 (numeric/bf16.h), and back: lks_kernel_opts.bf16_storage. */
     void (*pack)(int64_t count, const float *from, uint16_t *to);
     void (*unpack)(int64_t count, const uint16_t *from, float *to);
-    /* ADAMP, LAMB: the state arrays take in the gradient, which becomes p. */
-    void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
-                      float *gradient);
+    /* ADAMP, LAMB: the state arrays take in the gradient, which becomes p. Sums by lki_row_sum, each as that of dot, of
+     * as many elements at most. */
+    void (*direction)(const lki_update *update, int64_t count, const float *w,
+                      float *const state[LKI_MAX_STATES], float *gradient,
+                      double sum[LKI_ROW_SUMS]);
 } lki_backend;
 
 /* The registry: backends that were built in, the fastest first, ending with NULL. */

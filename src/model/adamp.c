@@ -5,8 +5,6 @@
 #include "model/model.h"
 #include "numeric/tree.h"
 
-enum { GRADIENT, PARAMETER, BOTH, DIRECTION }; /* of row_sum */
-
 static int64_t row_of(const lki_weight *weight)
 {
     return weight->count / lki_adamp_rows(weight);
@@ -22,39 +20,47 @@ static void own_rows(const lks_model *model, int worker, const lki_stretch *stre
     *end += first;
 }
 
-/* Blocks from the row's start, by the tree. */
-static double adamp_dot(const lki_backend *backend, int64_t count, const float *a, const float *b)
+/* Sums of a stretch of a row, blocks from its start by the tree, and its direction in the gradient's place; LARS has none. */
+static void measure_blocks(const lki_backend *backend, const lki_update *update, int64_t count,
+                           const float *value, float *const state[LKI_MAX_STATES], float *gradient,
+                           double sum[LKI_ROW_SUMS])
 {
-    if (count <= LKI_UPDATE_BLOCK) return backend->dot(count, a, b);
-    const int64_t blocks = (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
-    const int64_t left = lki_tree_split(0, blocks) * LKI_UPDATE_BLOCK;
-    const double sum = adamp_dot(backend, left, a, b);
-    return sum + adamp_dot(backend, count - left, a + left, b + left);
+    if (count > LKI_UPDATE_BLOCK) {
+        const int64_t blocks = (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+        const int64_t left = lki_tree_split(0, blocks) * LKI_UPDATE_BLOCK;
+        float *behind[LKI_MAX_STATES] = {NULL};
+        double right[LKI_ROW_SUMS];
+        for (int i = 0; i < LKI_MAX_STATES && state[i] != NULL; i++) behind[i] = state[i] + left;
+        measure_blocks(backend, update, left, value, state, gradient, sum);
+        measure_blocks(backend, update, count - left, value + left, behind, gradient + left, right);
+        for (int i = 0; i < LKI_ROW_SUMS; i++) sum[i] += right[i];
+        return;
+    }
+    if (update->optim.kind != LKS_LARS) {
+        backend->direction(update, count, value, state, gradient, sum);
+        return;
+    }
+    sum[LKI_ROW_GRADIENT] = backend->dot(count, gradient, gradient);
+    sum[LKI_ROW_PARAMETER] = backend->dot(count, value, value);
+    sum[LKI_ROW_BOTH] = sum[LKI_ROW_DIRECTION] = 0; /* nobody asks for them */
 }
 
-/* The sums of a row, and its direction in the gradient's place. LAMB: the squares of the direction, not of the
- * gradient. */
+/* The sums of a row, of a gradient that `scale` is a factor of, and its direction in the gradient's place. */
 static void measure_row(lks_model *model, const lki_stretch *stretch, int64_t row,
                         const lki_update *update)
 {
-    const lki_backend *backend = model->program.backend;
     const lki_weight *weight = stretch->weight;
-    const int64_t count = row_of(weight), first = row * count, at = weight->row + row;
-    const float *value = weight->value + first;
-    float *gradient = stretch->mean + first;
+    const int64_t count = row_of(weight), first = row * count;
+    const double scale = (double)update->scale;
     float *state[LKI_MAX_STATES] = {NULL};
+    double sum[LKI_ROW_SUMS];
     for (int i = 0; i < 2 && weight->state[i] != NULL; i++)
         state[i] = weight->state[i] + stretch->kept + first;
-    const double scale = (double)update->scale;
-    model->row_sum[GRADIENT][at] = scale * scale * adamp_dot(backend, count, gradient, gradient);
-    model->row_sum[PARAMETER][at] = adamp_dot(backend, count, value, value);
-    model->row_sum[BOTH][at] = scale * adamp_dot(backend, count, gradient, value);
-    model->row_sum[DIRECTION][at] = 0;
-    if (update->optim.kind == LKS_LARS) return;
-    backend->direction(update, count, state, gradient);
-    model->row_sum[DIRECTION][at] = adamp_dot(backend, count, value, gradient);
-    if (update->optim.kind == LKS_LAMB)
-        model->row_sum[GRADIENT][at] = adamp_dot(backend, count, gradient, gradient);
+    measure_blocks(model->program.backend, update, count, weight->value + first, state,
+                   stretch->mean + first, sum);
+    if (update->optim.kind != LKS_LAMB) sum[LKI_ROW_GRADIENT] *= scale * scale;
+    sum[LKI_ROW_BOTH] *= scale;
+    for (int i = 0; i < LKI_ROW_SUMS; i++) model->row_sum[i][weight->row + row] = sum[i];
 }
 
 /* The cosine between two vectors, from sums. */
@@ -85,17 +91,17 @@ static double trust_of(const lks_model *model, const lki_weight *weight, const l
     double sum[LKI_ROW_SUMS];
     if (weight->shape.ndim <= 1) return 1;
     whole_sums(model, weight, sum);
-    const double norm = sqrt(sum[PARAMETER]);
+    const double norm = sqrt(sum[LKI_ROW_PARAMETER]);
     if (optim->kind == LKS_LARS) {
-        const double gradient = sqrt(sum[GRADIENT]);
+        const double gradient = sqrt(sum[LKI_ROW_GRADIENT]);
         return norm > 0 && gradient > 0
                    ? optim->trust * norm / (gradient + decay * norm + optim->epsilon)
                    : 1;
     }
     /* |p / c + wd w|^2, which rounding alone may bring below 0. */
-    const double squares = sum[GRADIENT] / (correction * correction) +
-                           2 * decay * (sum[DIRECTION] / correction) +
-                           decay * decay * sum[PARAMETER];
+    const double squares = sum[LKI_ROW_GRADIENT] / (correction * correction) +
+                           2 * decay * (sum[LKI_ROW_DIRECTION] / correction) +
+                           decay * decay * sum[LKI_ROW_PARAMETER];
     return norm > 0 && squares > 0 ? norm / sqrt(squares) : 1;
 }
 
@@ -110,16 +116,17 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
     double largest = 0, sum[LKI_ROW_SUMS];
     if (weight->shape.ndim <= 1) return NONE;
     for (int64_t r = weight->row; r < end; r++) {
-        const double c = cosine(model->row_sum[GRADIENT][r], model->row_sum[PARAMETER][r],
-                                model->row_sum[BOTH][r], epsilon);
+        const double c = cosine(model->row_sum[LKI_ROW_GRADIENT][r],
+                                model->row_sum[LKI_ROW_PARAMETER][r],
+                                model->row_sum[LKI_ROW_BOTH][r], epsilon);
         if (!(c <= largest)) largest = c;
     }
     if (largest < delta / sqrt((double)(weight->count / rows))) return BY_ROW;
     whole_sums(model, weight, sum);
-    if (!(cosine(sum[GRADIENT], sum[PARAMETER], sum[BOTH], epsilon) <
+    if (!(cosine(sum[LKI_ROW_GRADIENT], sum[LKI_ROW_PARAMETER], sum[LKI_ROW_BOTH], epsilon) <
           delta / sqrt((double)weight->count)))
         return NONE;
-    *along = factor_along(sum[PARAMETER], sum[DIRECTION], epsilon);
+    *along = factor_along(sum[LKI_ROW_PARAMETER], sum[LKI_ROW_DIRECTION], epsilon);
     return WHOLE;
 }
 
@@ -138,8 +145,8 @@ static void update_rows(lks_model *model, int worker, const lki_stretch *stretch
     for (int64_t r = begin; r < end; r++) {
         const int64_t at = weight->row + r;
         update->along = kind != BY_ROW ? along
-                                       : factor_along(model->row_sum[PARAMETER][at],
-                                                      model->row_sum[DIRECTION][at],
+                                       : factor_along(model->row_sum[LKI_ROW_PARAMETER][at],
+                                                      model->row_sum[LKI_ROW_DIRECTION][at],
                                                       model->opts.optim.epsilon);
         lki_update_range(model, weight, update, r * count, r * count + stretch->kept, count,
                          stretch->mean + r * count);

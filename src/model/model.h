@@ -31,7 +31,6 @@
 
 enum {
     LKI_MOST_LOSS_SCALE = 60, /* a power of two */
-    LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */
 };
 
 /* How a parameter is updated: one for each weight decay and learning rate that groups make. */

@@ -266,7 +266,7 @@ static void check_update(const lki_vector *v, const lki_update *u, lkt_random *r
         for (int k = 0; k < LKI_MAX_STATES; k++) s[k][i] = e[i].state[k];
     }
     if (directs)
-        v->element->direction(u, COUNT, states, sums);
+        v->element->direction(u, COUNT, w, states, sums, (double[LKI_ROW_SUMS]){0});
     else
         v->element->update(u, COUNT, w, states, sums);
     for (int i = 0; i < COUNT; i++) {

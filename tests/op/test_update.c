@@ -110,7 +110,8 @@ static void directions_follow_the_formula(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int nesterov = 0; nesterov < 2; nesterov++) {
-            static float g[COUNT], old_g[COUNT], m[COUNT], old_m[COUNT], v[COUNT], old_v[COUNT];
+            static float g[COUNT], old_g[COUNT], m[COUNT], old_m[COUNT], v[COUNT], old_v[COUNT],
+                w[COUNT];
             lki_update update = {.optim = lks_adamp(),
                                  .lr = 1.0f,
                                  .scale = 0.75f,
@@ -125,8 +126,9 @@ static void directions_follow_the_formula(void **state)
                 v[i] = old_v[i] = (float)lkt_random_real(&random, 0.0, 1.0);
             }
             const unsigned saved = lki_float_enter();
-            lkt_backends()[b]->direction(&update, COUNT, (float *const[LKI_MAX_STATES]){m, v, NULL},
-                                         g);
+            double sum[LKI_ROW_SUMS];
+            lkt_backends()[b]->direction(&update, COUNT, w,
+                                         (float *const[LKI_MAX_STATES]){m, v, NULL}, g, sum);
             lki_float_leave(saved);
             for (int i = 0; i < COUNT; i++) {
                 const double scaled = old_g[i] * update.scale;
@@ -166,6 +168,43 @@ static void dots_have_one_order(void **state)
                 fail_msg("%s: a dot of %d has another order", lkt_backends()[k]->name, (int)count);
         }
     }
+}
+
+/* The sums that ride along with directions are those of dot, of every length and vector's end. */
+static void directions_sum_rows(void **state)
+{
+    static float w[LKI_UPDATE_BLOCK], g[LKI_UPDATE_BLOCK], p[LKI_UPDATE_BLOCK];
+    static float m[LKI_UPDATE_BLOCK], v[LKI_UPDATE_BLOCK];
+    lkt_random random = lkt_random_make("directions_sum_rows", 46);
+    (void)state;
+    for (int i = 0; i < LKI_UPDATE_BLOCK; i++) {
+        w[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+        g[i] = (float)lkt_random_real(&random, -1e-3, 1e3);
+    }
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int64_t count = 1; count <= LKI_UPDATE_BLOCK; count += count < 40 ? 1 : 507)
+            for (int lamb = 0; lamb < 2; lamb++) {
+                const lki_backend *backend = lkt_backends()[b];
+                const lki_update update = {.optim = lamb ? lks_lamb() : lks_adamp(),
+                                           .scale = 0.75f,
+                                           .step = 4,
+                                           .correction1 = 1.0,
+                                           .correction2 = 0.003994};
+                double sum[LKI_ROW_SUMS];
+                memcpy(p, g, sizeof p);
+                memset(m, 0, sizeof m);
+                memset(v, 0, sizeof v);
+                backend->direction(&update, count, w, (float *const[LKI_MAX_STATES]){m, v, NULL}, p,
+                                   sum);
+                const float *squared = lamb ? p : g;
+                const double expected[LKI_ROW_SUMS] = {
+                    [LKI_ROW_GRADIENT] = backend->dot(count, squared, squared),
+                    [LKI_ROW_PARAMETER] = backend->dot(count, w, w),
+                    [LKI_ROW_BOTH] = backend->dot(count, g, w),
+                    [LKI_ROW_DIRECTION] = backend->dot(count, w, p)};
+                if (memcmp(sum, expected, sizeof sum) != 0)
+                    fail_msg("%s: sums of a row of %d differ from dots", backend->name, (int)count);
+            }
 }
 
 /* Three roundings: of the difference, the product and the sum. */
@@ -273,6 +312,7 @@ int main(void)
         cmocka_unit_test(updates_follow_the_formulas),
         cmocka_unit_test(directions_follow_the_formula),
         cmocka_unit_test(dots_have_one_order),
+        cmocka_unit_test(directions_sum_rows),
         cmocka_unit_test(averages_approach),
         cmocka_unit_test(a_spread_below_zero_is_zero),
         cmocka_unit_test(updates_do_not_depend_on_the_range),

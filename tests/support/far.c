@@ -419,13 +419,15 @@ static double far_dot(int64_t count, const float *a, const float *b)
     return sum;
 }
 
-static void far_direction(const lki_update *update, int64_t count,
-                          float *const state[LKI_MAX_STATES], float *gradient)
+static void far_direction(const lki_update *update, int64_t count, const float *w,
+                          float *const state[LKI_MAX_STATES], float *gradient,
+                          double sum[LKI_ROW_SUMS])
 {
     own_states(count, state);
+    own_floats(w, count, "direction: parameter");
     own_floats(gradient, count, "direction: gradient");
     enter();
-    ref->direction(update, count, state, gradient);
+    ref->direction(update, count, w, state, gradient, sum);
     leave();
 }
 

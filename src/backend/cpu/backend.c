@@ -138,10 +138,10 @@ static double cpu_dot(int64_t count, const float *a, const float *b)
     return lki_cpu_vector()->element->dot(count, a, b);
 }
 
-static void direction(const lki_update *u, int64_t count, float *const state[LKI_MAX_STATES],
-                      float *gradient)
+static void direction(const lki_update *u, int64_t count, const float *w,
+                      float *const state[LKI_MAX_STATES], float *gradient, double sum[LKI_ROW_SUMS])
 {
-    lki_cpu_vector()->element->direction(u, count, state, gradient);
+    lki_cpu_vector()->element->direction(u, count, w, state, gradient, sum);
 }
 
 static void cpu_pack(int64_t count, const float *from, uint16_t *to)

@@ -18,8 +18,9 @@ LKI_COMPUTED_OP_LIST(X)
 
 void lki_ref_approach(int64_t count, float part, float *left, const float *right);
 double lki_ref_dot(int64_t count, const float *a, const float *b);
-void lki_ref_direction(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
-                       float *gradient);
+void lki_ref_direction(const lki_update *update, int64_t count, const float *w,
+                       float *const state[LKI_MAX_STATES], float *gradient,
+                       double sum[LKI_ROW_SUMS]);
 void lki_ref_update(const lki_update *update, int64_t count, float *w,
                     float *const state[LKI_MAX_STATES], const float *sums);
 

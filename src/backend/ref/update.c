@@ -167,13 +167,17 @@ static void ref_lamb(const lki_update *update, int64_t count, float *w, float *c
                          update->lr / update->correction1 * (double)direction[i]);
 }
 
-void lki_ref_direction(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
-                       float *direction)
+void lki_ref_direction(const lki_update *update, int64_t count, const float *w,
+                       float *const state[LKI_MAX_STATES], float *direction,
+                       double sum[LKI_ROW_SUMS])
 {
     const lks_optim *optim = &update->optim;
     const double b1 = optim->beta1, b2 = optim->beta2;
     const double root = sqrt(update->correction2);
 
+    sum[LKI_ROW_GRADIENT] = lki_ref_dot(count, direction, direction);
+    sum[LKI_ROW_PARAMETER] = lki_ref_dot(count, w, w);
+    sum[LKI_ROW_BOTH] = lki_ref_dot(count, direction, w);
     for (int64_t i = 0; i < count; i++) {
         const double g = counted((double)(direction[i] * update->scale));
         const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
@@ -184,6 +188,8 @@ void lki_ref_direction(const lki_update *update, int64_t count, float *const sta
         direction[i] = lki_round((optim->nesterov ? b1 * m + (1.0 - b1) * g : m) /
                                  (sqrt(v) / root + optim->epsilon));
     }
+    sum[LKI_ROW_DIRECTION] = lki_ref_dot(count, w, direction);
+    if (optim->kind == LKS_LAMB) sum[LKI_ROW_GRADIENT] = lki_ref_dot(count, direction, direction);
 }
 
 void lki_ref_approach(int64_t count, float part, float *left, const float *right)

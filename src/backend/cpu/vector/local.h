@@ -26,8 +26,9 @@ void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, fl
 
 void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *left, const float *right);
 double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *a, const float *b);
-void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
-                                        float *const state[LKI_MAX_STATES], float *gradient);
+void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count, const float *w,
+                                        float *const state[LKI_MAX_STATES], float *gradient,
+                                        double sum[LKI_ROW_SUMS]);
 
 void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
                                         const float *x, double *sum);

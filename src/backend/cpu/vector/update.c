@@ -244,24 +244,66 @@ static void vector_lamb(const lki_update *u, int64_t count, float *restrict w, f
     }
 }
 
-void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count,
-                                        float *const state[LKI_MAX_STATES], float *gradient)
+/* Eight lanes of a sum in double, in vectors of half a vf: element i is in lane i mod 8. */
+enum {
+    SUM_LANES = 8,
+    SUM_PARTS = SUM_LANES / (LANES / 2),
+    SUM_VECTORS = LANES < 8 ? 8 / LANES : 1
+};
+
+/* Vector number v of an eight (where a vector is shorter), or of its own. */
+INLINE void dot_add(vd sum[SUM_PARTS], int v, vf a, vf b)
 {
-    const lks_optim *o = &u->optim;
+    sum[2 * v % SUM_PARTS] += vf_low(a) * vf_low(b);
+    sum[(2 * v + 1) % SUM_PARTS] += vf_high(a) * vf_high(b);
+}
+
+INLINE double dot_total(const vd sum[SUM_PARTS])
+{
+    double lane[SUM_LANES];
+    memcpy(lane, sum, sizeof lane);
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* One vector of p, and what it adds to the sums. */
+INLINE void direct(const lki_update *u, const moments *with, vf b1, vf root, int v, int64_t n,
+                   const float *w, float *average, float *square, float *to,
+                   vd sum[LKI_ROW_SUMS][SUM_PARTS])
+{
+    const vf x = vf_get(w, n), given = vf_get(to, n), g = counted(given * with->scale);
+    const vf m = vf_flush(decayed(vf_get(average, n), with->c1, g));
+    const vf s = decayed_square(vf_get(square, n), with->c2, g);
+    const vf top = u->optim.nesterov ? vf_fma(b1, m, with->c1 * g) : m;
+    const vf p = vf_flush(root * (top / (vf_sqrt(s) + with->epsilon)));
+    const vf squared = u->optim.kind == LKS_LAMB ? p : given;
+    vf_put(average, m, n);
+    vf_put(square, vf_flush_square(s), n);
+    vf_put(to, p, n);
+    dot_add(sum[LKI_ROW_GRADIENT], v, squared, squared);
+    dot_add(sum[LKI_ROW_PARAMETER], v, x, x);
+    dot_add(sum[LKI_ROW_BOTH], v, given, x);
+    dot_add(sum[LKI_ROW_DIRECTION], v, x, p);
+}
+
+/* The sums ride along: by themselves they would read everything once more. */
+void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count, const float *w,
+                                        float *const state[LKI_MAX_STATES], float *gradient,
+                                        double sum[LKI_ROW_SUMS])
+{
     float *restrict average = state[0], *restrict square = state[1], *restrict to = gradient;
     const moments with = moments_of(u);
-    const vf b1 = constant(o->beta1), root = constant(sqrt(u->correction2));
-    const bool nesterov = o->nesterov;
-    FOR_VECTORS(i, n, count)
-    {
-        const vf g = counted(vf_get(to + i, n) * with.scale);
-        const vf m = vf_flush(decayed(vf_get(average + i, n), with.c1, g));
-        const vf v = decayed_square(vf_get(square + i, n), with.c2, g);
-        vf_put(average + i, m, n);
-        vf_put(square + i, vf_flush_square(v), n);
-        const vf p = nesterov ? vf_fma(b1, m, with.c1 * g) : m;
-        vf_put(to + i, vf_flush(root * (p / (vf_sqrt(v) + with.epsilon))), n);
+    const vf b1 = constant(u->optim.beta1), root = constant(sqrt(u->correction2));
+    vd sums[LKI_ROW_SUMS][SUM_PARTS] = {{{0}}};
+    for (int64_t i = 0; i < count; i += SUM_VECTORS * LANES) {
+        UNROLL
+        for (int v = 0; v < SUM_VECTORS; v++) {
+            const int64_t at = i + v * LANES, left = count - at, n = left < LANES ? left : LANES;
+            if (n > 0)
+                direct(u, &with, b1, root, v, n, w + at, average + at, square + at, to + at, sums);
+        }
     }
+    for (int k = 0; k < LKI_ROW_SUMS; k++) sum[k] = dot_total(sums[k]);
 }
 
 void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *restrict left,

@@ -16,8 +16,9 @@ typedef struct lki_vector_element {
                    float *const state[LKI_MAX_STATES], const float *sums);
     void (*approach)(int64_t count, float part, float *left, const float *right);
     double (*dot)(int64_t count, const float *a, const float *b);
-    void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
-                      float *gradient);
+    void (*direction)(const lki_update *update, int64_t count, const float *w,
+                      float *const state[LKI_MAX_STATES], float *gradient,
+                      double sum[LKI_ROW_SUMS]);
     /* To the nearest bfloat16 (numeric/bf16.h), and back. */
     void (*pack)(int64_t count, const float *from, uint16_t *to);
     void (*unpack)(int64_t count, const uint16_t *from, float *to);
