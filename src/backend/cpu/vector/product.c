@@ -6,7 +6,11 @@ static void vector_product_scale(int64_t count, float factor, const float *in, f
                                  bool adds)
 {
     const vf f = vf_set(factor);
-    FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(in + i, n) * f, n, adds);
+    const int64_t whole = count - count % LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+        vf_put_result(out + i, vf_load(in + i) * f, LANES, adds);
+    if (whole < count)
+        vf_put_result(out + whole, vf_get(in + whole, count - whole) * f, count - whole, adds);
 }
 
 static void vector_product_multiply(int64_t count, const float *a, const float *b, float *out,
