@@ -352,12 +352,21 @@ lks_status lki_model_run_one(lks_model *model, const lki_program *one)
     return ended(model);
 }
 
+/* Whether the calling thread takes the place of a worker, so that one thread less has to wake up, and none with one
+ * worker. More workers than cores have to run all at once; and of several ranks workers alone talk to others. */
+static bool caller_works(const lks_model *model)
+{
+    return model->shares ||
+           (model->across == NULL && model->workers == lki_workers_few(model->threads));
+}
+
 lks_status lki_model_run(lks_model *model, lki_mode mode)
 {
     model->mode = mode;
     if (mode != LKI_PREPARE && mode != LKI_HASH) lki_layers_forget(model);
     model->shares = shares_samples(model, mode);
     lki_rows_begin(model);
-    (model->shares ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job, model);
+    (caller_works(model) ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job,
+                                                                model);
     return mode == LKI_PREPARE || mode == LKI_HASH ? LKS_OK : ended(model);
 }
