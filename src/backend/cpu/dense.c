@@ -11,6 +11,8 @@
 
 #include "backend/cpu/cpu.h"
 
+enum { WIDE_UNITS = 256 }; /* which vector/rows.c takes together */
+
 typedef struct dense_plan {
     lki_cpu_plan cpu;
     lki_dense_shape shape;
@@ -21,6 +23,12 @@ typedef struct dense_plan {
 static const dense_plan *dense(const lki_plan *plan)
 {
     return (const dense_plan *)(const void *)plan;
+}
+
+/* Each part of the gradient by rows copies what it reads of x and of dy, and x is the larger one. */
+static bool wide(const lki_dense_shape *shape)
+{
+    return shape->units <= WIDE_UNITS && shape->inputs > shape->units;
 }
 
 static lks_status plan_any(lki_plan *plan, bool masks)
@@ -34,6 +42,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
                                  .units = p->cpu.out / p->positions,
                                  .bias = plan->cluster.node[0]->param_count > 1,
                                  .masks = masks,
+                                 .forward_only = !plan->d_in_wanted[0],
                                  .bf16 = plan->switches.bf16,
                                  .unit = vector->unit};
     p->kernels = p->shape.bf16 ? vector->dense_bf16 : vector->dense;
@@ -43,7 +52,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     const size_t rows = p->kernels->rows_bytes();
     const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice * p->positions);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
-    plan->needs.columns = masks ? LKI_BLOCK_TERMS : 0;
+    plan->needs.columns = masks || wide(&p->shape) ? LKI_BLOCK_TERMS : 0;
     plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
     return LKS_OK;
 }
@@ -94,9 +103,23 @@ static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t fi
     memcpy(d_param[param] + first, sums, (size_t)count * sizeof *sums);
 }
 
+/* Of one row each element is one product, which is written where it belongs. */
+static void backward_one(const dense_plan *p, const float *x, const float *d_y,
+                         float *const d_param[])
+{
+    const lki_vector_product *product = p->cpu.vector->product;
+    for (int64_t u = 0; u < p->shape.units; u++)
+        product->scale(p->shape.inputs, d_y[u], x, d_param[0] + u * p->shape.inputs, false);
+    if (p->shape.bias) product->scale(p->shape.units, 1, d_y, d_param[1], false);
+}
+
 /* All samples of the replica are here: LKI_SPAN_JOINT, LKI_SPAN_SHARE. */
 static void backward_param(const dense_plan *p, const lki_args *args)
 {
+    if (args->count * p->positions == 1 && !p->shape.bf16) {
+        backward_one(p, args->in[0], args->d_out, args->d_param);
+        return;
+    }
     const int64_t start[2] = {0, args->count * p->positions};
     float *d_param[2] = {args->d_param[0], args->d_param[1]};
     const lki_rows sums = {.in = args->in[0],

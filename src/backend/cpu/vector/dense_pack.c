@@ -1,5 +1,6 @@
 /*
- * Weights of dense layers are packed twice, as panels for tile.h (with masks once, in wider ones: masks.h):
+ * Weights of dense layers are packed twice, as panels for tile.h (with masks once, in wider ones: masks.h; and once
+ * where the gradient of the input is not asked for):
  *
  *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
  *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
@@ -18,6 +19,12 @@ static int64_t blocks(int64_t n)
     return (n + PANEL - 1) / PANEL;
 }
 
+/* With masks one packing is for both. */
+static bool packs_backward(const lki_dense_shape *s)
+{
+    return !s->masks && !s->forward_only;
+}
+
 int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s)
 {
     return blocks(s->units) * s->inputs * PANEL;
@@ -25,7 +32,7 @@ int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s)
 
 size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s)
 {
-    const int64_t backward = s->masks ? 0 : blocks(s->inputs) * s->units * PANEL; /* one for both */
+    const int64_t backward = packs_backward(s) ? blocks(s->inputs) * s->units * PANEL : 0;
     return sizeof(float) * (size_t)(LKI_ISA_NAME(lki_dense_forward_floats)(s) + backward);
 }
 
@@ -74,7 +81,7 @@ static void dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u
             transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
     for (int64_t j = whole; j < n; j++)
         for (int64_t i = 0; i < lanes; i++) to[j * width + i] = copy[i][j];
-    for (int64_t j = 0; j < n && !s->masks; j += PANEL)
+    for (int64_t j = 0; j < n && packs_backward(s); j += PANEL)
         for (int64_t i = 0; i < units; i++) {
             float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
             pack_put(stream, row, vf_load(copy[i] + j));

@@ -186,6 +186,15 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
     }
 }
 
+/* A tile's share of the x that is copied next, which lies where no processor foresees it: of a panel some samples. */
+INLINE void fetch_next(const block *b, int64_t first, int64_t rows, int64_t column)
+{
+    const int64_t end = (first + rows) * b->samples / b->row_count;
+    for (int64_t s = first * b->samples / b->row_count; s < end; s++)
+        for (int64_t k = 0; k < PANEL; k += 16)
+            __builtin_prefetch(b->next + s * b->shape->inputs + column + k, 0, 2);
+}
+
 /* One tile after the other; in the last block of samples the sums are handed out. */
 static void run_block(const block *b)
 {
@@ -194,6 +203,7 @@ static void run_block(const block *b)
     {
         const float *dy = b->space->dy + first * b->samples;
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
+            if (b->next != NULL) fetch_next(b, first, rows, k);
             const float *x = b->space->x + k / PANEL * panel_floats(b);
 #define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {
@@ -205,6 +215,17 @@ static void run_block(const block *b)
     }
 }
 
+/* The next samples of these columns, or the first ones of the next columns. Where all columns are taken together they are
+ * copied for the first rows alone. */
+static const float *next_x(const block *b)
+{
+    const int64_t inputs = b->shape->inputs;
+    const float *first = b->rows->in + b->begin * inputs + b->column;
+    const int64_t samples = b->sample + b->samples;
+    if (!b->last) return samples + b->samples <= b->total ? first + samples * inputs : NULL;
+    return b->column + 2 * b->columns <= b->column_end ? first + b->columns : NULL;
+}
+
 /* All sums of some rows and columns, and the packing of what they became. */
 static void run_columns(block *b)
 {
@@ -214,6 +235,7 @@ static void run_columns(block *b)
     for (b->sample = 0; b->sample < b->total; b->sample += b->samples) {
         b->segments = next_segments(&c, b->space->segment, &b->samples, &b->places);
         b->last = b->sample + b->samples == b->total;
+        b->next = next_x(b);
         /* The rows, the columns before left them there, unless they took several blocks of samples. */
         if (b->copied != b->columns || b->samples < b->total) copy_x(b);
         if (b->column == b->rows->column_first || b->samples < b->total) copy_dy(b);
@@ -298,6 +320,7 @@ static void run_node(block *b)
         for (b->column = first; b->column < last; b->column += b->columns) {
             const int64_t more = last - b->column;
             b->columns = more < width ? more : width;
+            b->column_end = last;
             run_columns(b);
             b->copied = b->columns == last - first ? b->columns : 0;
         }

@@ -56,13 +56,16 @@ typedef struct block {
     space *space;
     int64_t row, row_count;
     int64_t column, columns;
+    int64_t column_end; /* of all */
     int64_t copied; /* columns of x whose copy the rows before left: all of the node's; 0: none */
     int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
     int segments;
     int64_t sample, samples;
     int64_t
         places; /* of the samples in the copies: of bfloat16 segments begin at whole blocks, else as many */
-    bool last;  /* block of samples */
+    bool last; /* block of samples */
+    const float
+        *next;  /* the x that is copied behind this: as many samples and columns; NULL: none */
     bool masks; /* masks_rows.c */
 } block;
 

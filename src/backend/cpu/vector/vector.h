@@ -260,7 +260,8 @@ typedef struct lki_dense_shape {
     bool bias;
     bool
         masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
-    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
+    bool forward_only; /* f32 without masks: the weight is packed for forward alone */
+    int part, parts;   /* forward forms one of so many parts of y; 0, 0: all of it */
     /* f32 without masks, not narrow: terms that the sums of forward, backward are in runs of, each numbered from 0 (tile.h):
      * more than a group of them; 0: in one. */
     int64_t run[2];
