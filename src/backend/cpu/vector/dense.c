@@ -3,9 +3,9 @@
  *
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the nearest caches
  * while all rows pass over it, and that of a row while all panels do. Meanwhile the part that comes next is
- * fetched, a quarter by each of the first four tiles: it lies where no processor foresees it. Between
- * stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in the workspace,
- * which stays in the second-level cache.
+ * fetched, a quarter by each of the first four tiles, and by the first panel the rows of the next tile: they lie where no
+ * processor foresees them. Between stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in
+ * the workspace, which stays in the second-level cache.
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/masks.h"
@@ -14,9 +14,10 @@
 enum {
     STRETCH = 8 * LKI_BLOCK_TERMS,
     QUARTERS = 4,
-    ROWS = 128,    /* samples whose sums wait, */
-    PASSING = 512, /* and where none do, that pass over a panel */
-    COLUMNS = 256  /* and units or inputs; a multiple of every PANEL */
+    ROWS = 128, /* samples whose sums wait; */
+    PASSING =
+        65536, /* and where none do, floats of samples that pass: half of the second-level cache */
+    COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
 };
 
 /* Rows and columns whose sums wait, groups and behind them totals: the same places again and again. */
@@ -46,6 +47,7 @@ typedef struct product {
     bool add;          /* to what is in c, last */
     const float *bias; /* NULL: none */
     bool waits;        /* sums are not complete at its end */
+    bool leads;        /* the first panel: rows have not been read yet */
     tile_wait at; /* [row][PANEL]; of a tile where nothing waits, so that it stays in the cache */
 } product;
 
@@ -54,12 +56,18 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
     const int64_t place = p->waits ? first * PANEL : 0;
     const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
     const float *ahead = p->b;
+    int64_t pace = PANEL / QUARTERS;
     const int64_t end = p->number + p->depth, tile = (first + R - 1) / TILE_ROWS;
     vf acc[TILE_ROWS][2];
-    if (tile < QUARTERS) ahead = p->ahead + tile * STRETCH / QUARTERS * PANEL;
+    if (tile < QUARTERS) {
+        ahead = p->ahead + tile * p->depth / QUARTERS * PANEL;
+    } else if (p->leads && p->depth == p->a_row) {
+        ahead = p->a + (first + R) * p->a_row;
+        pace = R;
+    }
     if (end == p->terms) tile_fetch(R, p->c + first * p->c_row, p->c_row);
     if (!tile_stretch(R, acc, at, p->number, end, p->terms, p->begun, p->more,
-                      p->a + first * p->a_row, p->a_row, 1, p->b, ahead, PANEL / QUARTERS))
+                      p->a + first * p->a_row, p->a_row, 1, p->b, ahead, pace))
         return;
     tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
 }
@@ -131,6 +139,7 @@ static void multiply_run(const product *whole, const product *now, int64_t run, 
         for (int64_t c = 0; c < columns; c += PANEL) {
             p.b = first + c * all;
             p.ahead = c + PANEL < columns ? p.b + all * PANEL : first + p.depth * PANEL;
+            p.leads = now->leads && c == 0;
             p.c = now->c + c;
             p.columns = columns - c < PANEL ? columns - c : PANEL;
             p.bias = now->bias != NULL ? now->bias + c : NULL;
@@ -153,11 +162,13 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, in
         .group = (float *)(void *)(totals + (terms > LKI_GROUP_TERMS ? places(rows) : 0))};
     product p = *whole;
     p.waits = terms > (p.narrow ? LKI_GROUP_TERMS : STRETCH);
-    const int64_t most = p.waits ? ROWS : PASSING; /* the weight passes once */
-    for (int64_t row = 0; row < rows; row += most) {
-        const int64_t height = rows - row < most ? rows - row : most;
+    const int64_t most = p.waits ? ROWS : PASSING / terms; /* the weight passes once */
+    const int64_t passes = (rows + most - 1) / most;
+    for (int64_t pass = 0; pass < passes; pass++) {
+        const int64_t row = pass * rows / passes, height = (pass + 1) * rows / passes - row;
         for (int64_t column = 0; column < columns; column += COLUMNS) {
             const int64_t width = columns - column < COLUMNS ? columns - column : COLUMNS;
+            p.leads = column == 0;
             p.a = whole->a + row * p.a_row;
             p.b = whole->b + column * terms;
             p.c = whole->c + row * p.c_row + column;

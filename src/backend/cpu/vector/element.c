@@ -8,12 +8,9 @@
 
 typedef int32_t vd_count __attribute__((vector_size(2 * LANES))); /* LANES / 2 */
 
-/* Vectors of doubles whose shares are formed together: as many as there are registers for. */
-#if LANES == 16 || defined(LKI_NEON)
-enum { TOGETHER = 4 };
-#else
-enum { TOGETHER = 2 };
-#endif
+/* Values whose shares are formed together: in two loops, as vectors whose steps wait for each other do in one what a
+ * processor sees of only a few of them at a time. */
+enum { PIECE = 128 };
 
 /* A merge in the tree, the only sum whose small results stay (core/backend.h). */
 static void vector_element_add(int64_t count, float *left, const float *right)
@@ -88,66 +85,55 @@ static void vector_element_transpose(int64_t rows, int64_t columns, const float 
         }
 }
 
-/* lki_exp() of each lane of N vectors, to the bit, but 0 below -200; none is above 700. One vector's steps wait for each
- * other, so several are taken together. */
-INLINE void share(const int N, vd x[])
+/* lki_exp() of each lane, to the bit, but 0 below -200; none is above 700. x becomes what is left of it behind the power
+ * of 2. */
+INLINE vd share_begin(vd *x)
+{
+    const vl stays = ~(vl)(*x < vd_set(-200));
+    const vd from = (vd)((vl)*x & stays), scaled = from * vd_set(0x1.71547652b82fep+0);
+    const vl sign = (vl)scaled & (vl)vd_set(-0.0);
+    const vd_count whole = __builtin_convertvector(scaled + (vd)(sign | (vl)vd_set(0.5)), vd_count);
+    const vd k = __builtin_convertvector(whole, vd);
+    *x = (from - k * vd_set(0x1.62e42fefa2000p-1)) - k * vd_set(0x1.9ef35793c7673p-41);
+    return (vd)(((__builtin_convertvector(whole, vl) + 1023) << 52) & stays);
+}
+
+INLINE vd share_end(vd r, vd power)
 {
     static const double inverse_factorial[] = {
         1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
         1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      1.0 / 2};
-    vd r[TOGETHER], sum[TOGETHER], power[TOGETHER];
-    vl stays[TOGETHER];
+    vd sum = vd_set(inverse_factorial[0]);
     UNROLL
-    for (int v = 0; v < N; v++) {
-        stays[v] = ~(vl)(x[v] < vd_set(-200));
-        x[v] = (vd)((vl)x[v] & stays[v]);
-        const vd scaled = x[v] * vd_set(0x1.71547652b82fep+0);
-        const vl sign = (vl)scaled & (vl)vd_set(-0.0);
-        const vd_count whole = __builtin_convertvector(scaled + (vd)(sign | (vl)vd_set(0.5)),
-                                                       vd_count);
-        const vd k = __builtin_convertvector(whole, vd);
-        r[v] = (x[v] - k * vd_set(0x1.62e42fefa2000p-1)) - k * vd_set(0x1.9ef35793c7673p-41);
-        power[v] = (vd)((__builtin_convertvector(whole, vl) + 1023) << 52);
-        sum[v] = vd_set(inverse_factorial[0]);
-    }
-    UNROLL
-    for (int i = 1; i < 12; i++) {
-        UNROLL
-        for (int v = 0; v < N; v++) sum[v] = sum[v] * r[v] + vd_set(inverse_factorial[i]);
-    }
-    UNROLL
-    for (int v = 0; v < N; v++) {
-        const vd value = (vd_set(1) + (r[v] + r[v] * r[v] * sum[v])) * power[v];
-        x[v] = (vd)((vl)value & stays[v]);
-    }
+    for (int i = 1; i < 12; i++) sum = sum * r + vd_set(inverse_factorial[i]);
+    return (vd_set(1) + (r + r * r * sum)) * power;
 }
 
-/* Shares of N / 2 vectors of floats, the last of n lanes. */
-INLINE void shares_of(const int N, const float *in, int64_t n, vd from, vd out[])
+/* Of at most PIECE values, and of zeros up to a whole vector. */
+static void shares_of(int64_t count, const float *in, double from, vd out[])
 {
-    UNROLL
-    for (int v = 0; v < N; v += 2) {
-        const vf x = vf_get(in + v / 2 * LANES, v + 2 < N ? LANES : n);
-        out[v] = vf_low(x) - from;
-        out[v + 1] = vf_high(x) - from;
+    const vd start = vd_set(from);
+    const int64_t vectors = (count + LANES - 1) / LANES * 2;
+    vd power[2 * PIECE / LANES];
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(in + i, n);
+        vd *low = out + 2 * i / LANES;
+        low[0] = vf_low(x) - start;
+        low[1] = vf_high(x) - start;
+        power[2 * i / LANES] = share_begin(&low[0]);
+        power[2 * i / LANES + 1] = share_begin(&low[1]);
     }
-    share(N, out);
+    for (int64_t v = 0; v < vectors; v++) out[v] = share_end(out[v], power[v]);
 }
 
 static void vector_element_shares(int64_t count, const float *in, double from, double *out)
 {
-    const vd start = vd_set(from);
-    vd x[TOGETHER];
-    int64_t i = 0;
-    for (; i + TOGETHER / 2 * LANES <= count; i += TOGETHER / 2 * LANES) {
-        shares_of(TOGETHER, in + i, LANES, start, x);
-        UNROLL
-        for (int v = 0; v < TOGETHER; v++) vd_store(out + i + v * (LANES / 2), x[v]);
-    }
-    for (int64_t n; i < count; i += n) {
-        n = count - i < LANES ? count - i : LANES;
-        shares_of(2, in + i, n, start, x);
-        memcpy(out + i, x, sizeof(double) * (size_t)n);
+    vd share[2 * PIECE / LANES];
+    for (int64_t i = 0; i < count; i += PIECE) {
+        const int64_t n = count - i < PIECE ? count - i : PIECE;
+        shares_of(n, in + i, from, share);
+        memcpy(out + i, share, sizeof(double) * (size_t)n);
     }
 }
 
@@ -166,20 +152,16 @@ INLINE vf answers_of(vd low, vd high, vd times, vd less)
 static void vector_element_answers(int64_t count, double factor, double rest, const float *in,
                                    double from, float *out, bool adds)
 {
-    const vd times = vd_set(factor), less = vd_set(rest), start = vd_set(from);
-    vd x[TOGETHER];
-    int64_t i = 0;
-    for (; i + TOGETHER / 2 * LANES <= count; i += TOGETHER / 2 * LANES) {
-        shares_of(TOGETHER, in + i, LANES, start, x);
-        UNROLL
-        for (int v = 0; v < TOGETHER; v += 2)
-            vf_put_result(out + i + v / 2 * LANES, answers_of(x[v], x[v + 1], times, less), LANES,
-                          adds);
-    }
-    for (int64_t n; i < count; i += n) {
-        n = count - i < LANES ? count - i : LANES;
-        shares_of(2, in + i, n, start, x);
-        vf_put_result(out + i, answers_of(x[0], x[1], times, less), n, adds);
+    const vd times = vd_set(factor), less = vd_set(rest);
+    vd share[2 * PIECE / LANES];
+    for (; count > 0; count -= PIECE, in += PIECE, out += PIECE) {
+        const int64_t some = count < PIECE ? count : PIECE;
+        shares_of(some, in, from, share);
+        FOR_VECTORS(i, n, some)
+        {
+            const vd *low = share + 2 * i / LANES;
+            vf_put_result(out + i, answers_of(low[0], low[1], times, less), n, adds);
+        }
     }
 }
 

@@ -143,6 +143,7 @@
 #define run_three                        LKI_ISA_NAME(run_three)
 #define run_three_by_2                   LKI_ISA_NAME(run_three_by_2)
 #define run_wide_by_2                    LKI_ISA_NAME(run_wide_by_2)
+#define shares_of                        LKI_ISA_NAME(shares_of)
 #define sigmoid_backward                 LKI_ISA_NAME(sigmoid_backward)
 #define sigmoid_forward                  LKI_ISA_NAME(sigmoid_forward)
 #define sigmoid_vectors                  LKI_ISA_NAME(sigmoid_vectors)

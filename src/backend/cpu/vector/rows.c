@@ -95,7 +95,7 @@ static int next_segments(cursor *c, segment *to, int64_t *count, int64_t *places
     return n;
 }
 
-/* Row by row: a sample's stretch is contiguous, samples are pages apart. */
+/* Row by row: a sample's stretch is contiguous, samples are pages apart, and those that come are fetched. */
 static void copy_x(const block *b)
 {
     if (b->shape->bf16) {
@@ -109,6 +109,7 @@ static void copy_x(const block *b)
     for (int64_t s = 0; s < b->samples; s++, to += PANEL, from += inputs) {
         float *at = to;
         for (int64_t k = 0; k < whole; k += PANEL, at += panel) {
+            __builtin_prefetch(from + 4 * inputs + k);
             vf_store(at, vf_load(from + k));
             vf_store(at + LANES, vf_load(from + k + LANES));
         }
@@ -120,10 +121,12 @@ static void copy_x(const block *b)
     }
 }
 
-/* R units of each sample, beside each other. What a vector writes behind them is written again, or is room for it. */
+/* R units of each sample, beside each other; a line behind them is fetched, for tiles that come. What a vector writes behind
+ * them is written again, or is room for it. */
 INLINE void copy_tile(const int R, int64_t samples, const float *from, int64_t units, float *to)
 {
     for (int64_t s = 0; s < samples; s++, from += units, to += R) {
+        __builtin_prefetch(from + R + 16);
         UNROLL
         for (int r = 0; r < R; r += LANES)
             vf_store(to + r, vf_get(from + r, R - r < LANES ? R - r : LANES));
