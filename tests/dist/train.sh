@@ -54,12 +54,12 @@ avx2='env LKS_ISA=avx2'
 $avx2 "$program" info dense.yaml >/dev/null 2>&1 || avx2= # another processor
 
 # Networks, the workers of each rank ("portable", "avx2": one, with other instructions; "apart": one, on another
-# host), and options. Of a part, each MPI tries every other line.
+# host), and options. Of a part each MPI tries every fourth line, the other one others.
 line=0
-case $name in *mpich*) line=1 ;; esac
+case $name in *mpich*) line=2 ;; esac
 while IFS='|' read -r net layout options; do
     line=$((line + 1))
-    [ -z "${LKT_PART:-}" ] || [ $((line % 2)) = 0 ] || continue
+    [ -z "${LKT_PART:-}" ] || [ $((line % 4)) = 0 ] || continue
     arguments=() colon=
     for workers in $layout; do
         how=

@@ -79,8 +79,8 @@ static void configurations_of_the_treebank_train(void **state)
         const char *file;
         int64_t units, hidden, gates, carried, columns;
     } cases[] = {
-        {"configs/ptb_rnn.yaml", 30, 10, 1, 0, 16},
-        {"configs/ptb_lstm.yaml", 30, 10, 4, 0, 16},
+        {"configs/ptb_rnn.yaml", 30, 10, 1, 20, 16},
+        {"configs/ptb_lstm.yaml", 30, 10, 4, 40, 16},
         {"configs/ptb_zaremba_small.yaml", 200, 200, 4, 800, 20},
     };
     enum { WORDS = 10 }; /* <eos> and <unk> among them */
