@@ -288,6 +288,8 @@ float lki_npy_float(const lki_npy *npy, const uint8_t *from)
     const uint32_t low = (uint32_t)bits;
     double wide;
     float out;
+    if (npy->kind == LKI_NPY_UNSIGNED) return (float)bits;
+    if (npy->kind != LKI_NPY_FLOAT) return (float)lki_npy_integer(npy, from);
     if (npy->size == 2) return from_half(low);
     memcpy(&wide, &bits, sizeof wide);
     if (npy->size == 8) return (float)wide;

@@ -48,9 +48,8 @@ void lki_npy_strides(const lki_npy *npy, int64_t stride[LKI_NPY_DIMS]);
 
 /* The element at `from`, an integer or a truth value; what int64_t cannot hold is INT64_MAX. */
 int64_t lki_npy_integer(const lki_npy *npy, const uint8_t *from);
-/* The element at `from`, a float of any size: that of 8 bytes is rounded, as the thread rounds. */
+/* The element at `from`, of any kind, rounded once, as the thread rounds. */
 float lki_npy_float(const lki_npy *npy, const uint8_t *from);
-/* The element at `from`, of any kind; integers of 8 bytes are rounded. */
 double lki_npy_double(const lki_npy *npy, const uint8_t *from);
 
 enum { LKI_NPY_HEAD = 512 };

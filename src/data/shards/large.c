@@ -77,17 +77,6 @@ static int64_t offset_of(const lki_npy *npy, const int64_t stride[LKI_NPY_DIMS],
     return offset;
 }
 
-/* The element at `from`, rounded once. */
-static float float_of(const lki_npy *npy, const uint8_t *from)
-{
-    uint64_t bits = 0;
-    if (npy->kind == LKI_NPY_FLOAT) return lki_npy_float(npy, from);
-    if (npy->kind != LKI_NPY_UNSIGNED) return (float)lki_npy_integer(npy, from);
-    for (size_t b = 0; b < npy->size; b++)
-        bits = bits << 8 | from[npy->big ? b : npy->size - 1 - b];
-    return (float)bits;
-}
-
 static void copy_rows(float *out, const lki_npy *npy, int64_t width, int64_t first, int64_t rows)
 {
     int64_t stride[LKI_NPY_DIMS];
@@ -100,7 +89,7 @@ static void copy_rows(float *out, const lki_npy *npy, int64_t width, int64_t fir
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < width; c++) {
             const int64_t at = (first + r) * stride[0] + offset_of(npy, stride, c);
-            *out++ = float_of(npy, npy->data + (size_t)at * npy->size);
+            *out++ = lki_npy_float(npy, npy->data + (size_t)at * npy->size);
         }
 }
 
