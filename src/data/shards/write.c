@@ -279,7 +279,8 @@ static lks_status write_all(writing *w, lks_status status)
     LKI_TRY(lks_comm_agree(w->comm, status));
     LKI_TRY(lks_comm_same(w->comm, "what the shards are of", text));
     LKI_TRY(run_ranks(w));
-    LKI_TRY(lks_comm_agree(w->comm, sync_folder(w)));
+    /* The first does it behind config.yaml. */
+    LKI_TRY(lks_comm_agree(w->comm, leads ? LKS_OK : sync_folder(w)));
     return lks_comm_agree(w->comm, leads ? write_metadata(w, metadata, text) : LKS_OK);
 }
 
