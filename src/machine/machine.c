@@ -241,10 +241,16 @@ lks_machine lks_machine_get(const char *root)
     return machine;
 }
 
+/* Of what it would load; nothing in a build without it. */
+static void hdf5_version(char *out, size_t size)
+{
+    snprintf(out, size, "%s", LKI_HDF5_SONAME);
+}
+
 void lks_libraries(char *out, size_t size)
 {
     void (*const versions[])(char *, size_t) = {lki_zlib_version, lki_xxhash_version,
-                                                lki_hwloc_version};
+                                                lki_hwloc_version, hdf5_version};
     if (out == NULL || size == 0) return;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
@@ -252,7 +258,6 @@ void lks_libraries(char *out, size_t size)
         versions[i](version, sizeof version);
         if (version[0] != '\0') append(out, size, "%s%s", out[0] != '\0' ? ", " : "", version);
     }
-    if (LKI_HDF5_SONAME[0] != '\0') append(out, size, ", %s", LKI_HDF5_SONAME);
 }
 
 /* Bytes of a data cache of the first CPU as the kernel tells it; 0 if unknown. */
