@@ -98,14 +98,20 @@ static void a_run_is_seen_and_stopped(void **state)
     assert_int_equal(shell("rmdir runs"), 0); /* nothing is left in it */
 }
 
+/* -1 where there are none. */
+static int open_terminal(void)
+{
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || (grantpt(terminal) == 0 && unlockpt(terminal) == 0)) return terminal;
+    close(terminal);
+    return -1;
+}
+
 /* The answer of someone at a terminal. */
 static void answer(const char *run_number, const char *text)
 {
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
-        print_message("no pseudo-terminals here: left out\n");
-        skip();
-    }
+    const int terminal = open_terminal();
+    assert_true(terminal >= 0);
     const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     assert_int_equal(write(terminal, text, strlen(text)), (ssize_t)strlen(text));
     run("stop %s <'%s'", run_number, ptsname(terminal));
@@ -117,6 +123,12 @@ static void it_asks_first(void **state)
 {
     (void)state;
     char number[32];
+    const int terminal = open_terminal();
+    if (terminal < 0) { /* known before a training begins that nobody would end */
+        print_message("no pseudo-terminals here: left out\n");
+        skip();
+    }
+    close(terminal);
     begin();
     const pid_t child = start("train c.yaml");
     json_decref(wait_for_ranks(1));
