@@ -240,6 +240,11 @@ const char *text_clean(cli_pool *pool, const char *text)
     return copy;
 }
 
+const char *text_share(cli_pool *pool, double share)
+{
+    return share >= 0 && share <= 1 ? pool_format(pool, "%.0f%%", 100 * share) : "-";
+}
+
 int text_length(const char *text)
 {
     int length = 0;

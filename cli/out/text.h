@@ -57,6 +57,9 @@ void text_print_xml(FILE *out, const char *text);
  * UTF-8 become '?'. */
 const char *text_clean(cli_pool *pool, const char *text);
 
+/* "12%" in the pool, of a share from 0 to 1; "-" of any other number, which is none. */
+const char *text_share(cli_pool *pool, double share);
+
 /* Prints text and a line end, broken between words so that no line is wider than `width` (0: any
  * width will do). The cursor is at `used`, further lines begin at `indent`. */
 void text_print_wrapped(FILE *out, const char *text, int used, int indent, int width);

@@ -11,7 +11,7 @@
 
 #include "cli/process.h"
 
-/* The speed is that of so many seconds. */
+/* Speed and waiting are those of so many seconds. */
 static const double WINDOW = 0.5;
 
 /* The file has all of its bytes, so that no store meets a full disk. */
@@ -55,6 +55,7 @@ static void fill_note(running_note *note, const cli_args *cli, lks_recipe *recip
     note->rank = lks_comm_rank(parts.comm);
     note->size = lks_comm_size(parts.comm);
     note->steps = parts.steps;
+    note->waited = -1;
     if (gethostname(note->host, sizeof note->host - 1) != 0) note->host[0] = '\0';
     snprintf(note->lead, sizeof note->lead, "%s", note->host);
     if (note->size > 1) {
@@ -88,16 +89,24 @@ lks_status running_begin(running *out, const cli_args *cli, lks_recipe *recipe)
     return LKS_OK;
 }
 
-void running_step(running *r, int64_t step, int64_t samples)
+static void store(_Atomic int64_t *number, double value)
+{
+    atomic_store_explicit(number, (int64_t)value, memory_order_relaxed);
+}
+
+void running_step(running *r, const lks_step_event *event)
 {
     if (r->note == NULL) return;
     const double now = process_clock(), past = now - r->clock;
-    r->samples += samples;
-    atomic_store_explicit(&r->note->step, step, memory_order_relaxed);
+    r->samples += event->metrics->samples;
+    r->seconds += event->seconds;
+    r->waited += event->waited;
+    atomic_store_explicit(&r->note->step, event->step, memory_order_relaxed);
     if (past < WINDOW) return;
-    atomic_store_explicit(&r->note->rate, (int64_t)((double)r->samples / past),
-                          memory_order_relaxed);
+    store(&r->note->rate, (double)r->samples / past);
+    if (r->note->size > 1 && r->seconds > 0) store(&r->note->waited, 1e3 * r->waited / r->seconds);
     r->samples = 0;
+    r->seconds = r->waited = 0;
     r->clock = now;
 }
 

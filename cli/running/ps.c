@@ -1,20 +1,30 @@
 /* lockstep ps: this user's ranks on this host. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 #include "cli/running/running.h"
 
-enum { RUN, RANK, HOST, PROCESS, STEP, RATE, MEMORY, DEVICE, WHAT, COLUMNS };
+enum { RUN, RANK, HOST, PROCESS, STEP, RATE, WAITING, MEMORY, DEVICE, WHAT, COLUMNS };
 static const char *titles[COLUMNS] = {
-    "run", "rank", "host", "pid", "step", "samples/s", "RSS", "device", "folder or configuration"};
+    "run",       "rank",    "host", "pid",    "step",
+    "samples/s", "waiting", "RSS",  "device", "folder or configuration"};
 static const bool right[COLUMNS] = {
-    [RUN] = true, [RANK] = true, [PROCESS] = true, [STEP] = true, [RATE] = true, [MEMORY] = true};
+    [RUN] = true,  [RANK] = true,    [PROCESS] = true, [STEP] = true,
+    [RATE] = true, [WAITING] = true, [MEMORY] = true};
 
 static int64_t load(const _Atomic int64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* The share of its steps in which it waits for other ranks; NaN: not known. */
+static double waited_of(const running_note *note)
+{
+    const int64_t waited = load(&note->waited);
+    return waited >= 0 && waited <= 1000 ? (double)waited / 1e3 : (double)NAN;
 }
 
 static const char *what_of(const running_note *note)
@@ -34,6 +44,7 @@ static void put_row(const char **cell, cli_pool *pool, const running_rank *r)
     cell[STEP] = n->steps > 0 ? pool_format(pool, "%" PRId64 "/%" PRId64, step, n->steps)
                               : pool_format(pool, "%" PRId64, step);
     cell[RATE] = speed > 0 ? pool_format(pool, "%s", lks_text_count(rate, speed)) : "-";
+    cell[WAITING] = text_share(pool, waited_of(n));
     cell[MEMORY] = r->resident >= 0
                        ? pool_format(pool, "%" PRId64 " MB", (r->resident + 500000) / 1000000)
                        : "-";
@@ -44,11 +55,12 @@ static void put_row(const char **cell, cli_pool *pool, const running_rank *r)
 static json_t *rank_json(cli_pool *pool, const running_rank *r)
 {
     const running_note *n = &r->note;
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:s, s:s, s:s}", "run",
-                     (json_int_t)n->run, "rank", (json_int_t)n->rank, "size", (json_int_t)n->size,
-                     "host", text_clean(pool, n->host), "pid", (json_int_t)n->process, "step",
-                     (json_int_t)load(&n->step), "steps", (json_int_t)n->steps,
-                     "samples_per_second", (json_int_t)load(&n->rate), "rss_bytes",
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:s, s:s, s:s}",
+                     "run", (json_int_t)n->run, "rank", (json_int_t)n->rank, "size",
+                     (json_int_t)n->size, "host", text_clean(pool, n->host), "pid",
+                     (json_int_t)n->process, "step", (json_int_t)load(&n->step), "steps",
+                     (json_int_t)n->steps, "samples_per_second", (json_int_t)load(&n->rate),
+                     "waited", text_json_real(waited_of(n)), "rss_bytes",
                      r->resident >= 0 ? json_integer(r->resident) : json_null(), "device",
                      text_clean(pool, n->device), "folder", text_clean(pool, n->folder), "config",
                      text_clean(pool, n->config), "other_hosts", text_clean(pool, n->others));

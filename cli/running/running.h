@@ -1,6 +1,6 @@
 /*
- * What runs on this host: every rank of a training keeps a note, a small file that is mapped, so that a step costs two
- * stores; `lockstep ps` and `lockstep stop` read them. Notes lie in a folder that is the user's alone, $LKS_RUNS or
+ * What runs on this host: every rank of a training keeps a note, a small file that is mapped, so that a step costs a
+ * few stores; `lockstep ps` and `lockstep stop` read them. Notes lie in a folder that is the user's alone, $LKS_RUNS or
  * /tmp/lockstep-<user's number>. A training goes on without a note where there can be none.
  */
 #ifndef CLI_RUNNING_H
@@ -24,6 +24,7 @@ typedef struct running_note {
     int64_t rank, size;
     int64_t steps;              /* of the whole training; 0: not known */
     _Atomic int64_t step, rate; /* steps that are done; samples a second, of all ranks */
+    _Atomic int64_t waited;     /* thousandths of this rank's steps, for others; -1: not known */
     char host[RUNNING_HOST], others[2 * RUNNING_HOST]; /* the rank's; those of other ranks */
     char folder[RUNNING_PATH];                         /* of checkpoints, from the root; "": none */
     char config[RUNNING_PATH];                         /* as it was typed */
@@ -35,12 +36,12 @@ typedef struct running {
     running_note *note; /* mapped; NULL: there is none */
     char *path;
     int64_t samples; /* since `clock` */
-    double clock;
+    double seconds, waited, clock;
 } running;
 
 /* Of a training that is about to begin. Collective. */
 LKS_MUSTUSE lks_status running_begin(running *out, const cli_args *cli, lks_recipe *recipe);
-void running_step(running *r, int64_t step, int64_t samples);
+void running_step(running *r, const lks_step_event *event);
 void running_end(running *r);
 
 /* The reader's side. */

@@ -40,7 +40,7 @@ static lks_status on_step(void *user, const lks_step_event *event)
 {
     training *t = user;
     report_step(&t->report, event);
-    running_step(&t->running, event->step, event->metrics->samples);
+    running_step(&t->running, event);
     return stop_or_go();
 }
 

@@ -56,7 +56,8 @@ progress view_progress(const view *v)
                                         "samples_per_second");
     const double step_seconds = done > 0 ? p.each * done / ended
                                          : runs_number_of(run->record, "global_batch") / speed;
-    p.left = fmax(step_seconds * (p.steps - p.step) - p.age, 0);
+    p.left = step_seconds * (p.steps - p.step) - p.age;
+    if (p.left < 0) p.left = 0;
     return p;
 }
 

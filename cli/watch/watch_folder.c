@@ -82,7 +82,7 @@ static const char *number_of(cli_pool *pool, double done, double all)
                       : pool_format(pool, "%.0f of %.0f", done, all);
 }
 
-enum { COLUMNS = 8 };
+enum { COLUMNS = 9 };
 
 static void fill_row(const folder *f, const view *v, cli_pool *pool, const char **cell)
 {
@@ -102,7 +102,8 @@ static void fill_row(const folder *f, const view *v, cli_pool *pool, const char 
                                          : "-"; /* of numbers there is none */
     cell[5] = isnan(processes) ? "-" : pool_format(pool, "%.0f", processes);
     cell[6] = known[RUN_SPEED].text;
-    cell[7] = p.finished            ? "finished"
+    cell[7] = text_share(pool, watch_waited(run->record));
+    cell[8] = p.finished            ? "finished"
               : view_is_overdue(&p) ? pool_format(pool, "silent %s", runs_time(pool, p.age))
               : isnan(p.left)       ? "runs"
                                     : pool_format(pool, "%s left", runs_time(pool, p.left));
@@ -110,9 +111,10 @@ static void fill_row(const folder *f, const view *v, cli_pool *pool, const char 
 
 static lks_status folder_draw(folder *f)
 {
-    static const char *const title[COLUMNS] = {"run",         "epoch",     "step",      "loss",
-                                               "best test %", "processes", "samples/s", "state"};
-    static const bool right[COLUMNS] = {false, true, true, true, true, true, true, false};
+    static const char *const title[COLUMNS] = {"run",       "epoch",         "step",
+                                               "loss",      "best test %",   "processes",
+                                               "samples/s", "communication", "state"};
+    static const bool right[COLUMNS] = {false, true, true, true, true, true, true, true, false};
     cli_pool pool = {0};
     const char **cell = pool_alloc(&pool, (size_t)(f->count + 1) * COLUMNS * sizeof *cell);
     for (int i = 0; i < f->count; i++) fill_row(f, &f->view[i], &pool, cell + i * COLUMNS);

@@ -46,11 +46,6 @@ static const char *rank_count(cli_pool *pool, double number, double unit, const 
     return pool_format(pool, "%s%s", lks_text_count(text, (int64_t)(number / unit + 0.5)), name);
 }
 
-static const char *rank_share(cli_pool *pool, double share)
-{
-    return share >= 0 && share <= 1 ? pool_format(pool, "%.0f%%", 100 * share) : "-";
-}
-
 /* Whether that of `a` is shown before that of `b`: of many, whom all others wait for. */
 static bool waits_less(const json_t *ranks, size_t a, size_t b)
 {
@@ -91,7 +86,7 @@ void watch_print_ranks(FILE *out, const json_t *record, cli_pool *pool, int widt
         text_print_line(out,
                         pool_format(pool, "%5zu  %14s  %7s  %9s  %s", shown[i],
                                     rank_count(pool, tokens ? row.tokens : row.rate, 1, ""),
-                                    rank_share(pool, row.waited),
+                                    text_share(pool, row.waited),
                                     rank_count(pool, row.bytes, 1e6, " MB"),
                                     text_clean(pool, row.host)),
                         width);

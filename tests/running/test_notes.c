@@ -75,11 +75,14 @@ static void a_run_is_seen_and_stopped(void **state)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* two windows of its speed */
     all = wait_for_ranks(1);
     assert_true(json_number_of(json_array_get(all, 0), "samples_per_second") > 0);
+    assert_true(json_is_null(json_object_get(json_array_get(all, 0), "waited")));
     json_decref(all);
     run("ps");
     expect_out("samples/s");
     expect_out(whole);
     expect_out("  0/1  ");
+    expect_out("  waiting  ");
+    assert_null(strchr(last.out, '%'));
     snprintf(number, sizeof number, "%d", (int)child);
     run("stop %s </dev/null", number);
     expect(2, "standard input is no terminal; give --yes");
@@ -247,6 +250,73 @@ static void no_other_process_is_ended(void **state)
     waitpid(child, NULL, 0);
 }
 
+static int64_t loaded(const _Atomic int64_t *number)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* Speed and waiting are those of the steps since they were noted last; one process waits for nobody. */
+static void a_window_of_steps_is_noted(void **state)
+{
+    (void)state;
+    running_note note = {.size = 2, .waited = -1};
+    running r = {.note = &note, .clock = process_clock()};
+    const lks_metrics metrics = {.samples = 1000};
+    lks_step_event event = {.step = 1, .metrics = &metrics, .seconds = 1, .waited = 0.5};
+    running_step(&r, &event); /* the window is open */
+    assert_true(loaded(&note.step) == 1 && loaded(&note.rate) == 0 && loaded(&note.waited) == -1);
+    event.step = 2;
+    event.seconds = 3;
+    r.clock -= 100;
+    running_step(&r, &event);
+    assert_true(loaded(&note.step) == 2);
+    assert_in_range(loaded(&note.rate), 15, 20); /* 2000 samples in 100 s, and what the test took */
+    assert_int_equal(loaded(&note.waited), 250);
+    event.waited = 2.997;
+    r.clock -= 100;
+    running_step(&r, &event); /* nothing of before is in it */
+    assert_in_range(loaded(&note.rate), 8, 10);
+    assert_in_range(loaded(&note.waited), 998, 999); /* rounded down */
+    note.size = 1;
+    note.waited = -1;
+    r.clock -= 100;
+    running_step(&r, &event);
+    assert_int_equal(loaded(&note.waited), -1);
+}
+
+/* What a note says of waiting, as text and JSON; null and nothing where that is no share. */
+static void waiting_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t waited;
+        const char *text, *json;
+    } cases[] = {{375, "  38%  ", "0.375,"}, {0, "  0%  ", "0.0,"},
+                 {1000, "  100%  ", "1.0,"}, {-1, "  -  ", "null,"},
+                 {1001, "  -  ", "null,"},   {INT64_MAX, "  -  ", "null,"}};
+    char name[32], json[64];
+    begin();
+    const pid_t child = start("train c.yaml");
+    json_decref(wait_for_ranks(1));
+    running_note note;
+    read_note_of(&note, child);
+    note.size = 2;
+    snprintf(name, sizeof name, "%d", (int)child);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        atomic_store(&note.waited, cases[i].waited);
+        atomic_store(&note.rate, 7); /* or there may be another "-" */
+        write_note(&note, name, sizeof note);
+        run("ps");
+        expect_ok();
+        expect_out(cases[i].text);
+        run("ps --format json");
+        snprintf(json, sizeof json, "\"waited\": %s", cases[i].json);
+        expect_out(json);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
 /* Bytes that are no text are shown as such, and those of a killed process go. */
 static void notes_are_read_with_care(void **state)
 {
@@ -294,6 +364,22 @@ static void no_note_is_no_failure(void **state)
     expect_none();
 }
 
+/* The first rank's step behind a second in which the other one stood still is waiting, nearly all of it: of its
+ * window, which is half a second and that step, at least 1/2. */
+static void one_waits_for_the_other(pid_t second)
+{
+    double waited = 0;
+    assert_int_equal(kill(second, SIGSTOP), 0);
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    assert_int_equal(kill(second, SIGCONT), 0);
+    for (int i = 0; i < 100 && !(waited > 0.5); i++) {
+        json_t *all = wait_for_ranks(2);
+        waited = json_number_of(json_array_get(all, 0), "waited");
+        json_decref(all);
+    }
+    assert_true(waited > 0.5 && waited <= 1);
+}
+
 /* By the launcher, which starts nobody again. */
 static void all_ranks_of_a_run_are_stopped(void **state)
 {
@@ -316,6 +402,7 @@ static void all_ranks_of_a_run_are_stopped(void **state)
     assert_true(json_number_of(second, "run") == json_number_of(first, "pid"));
     assert_true(json_number_of(second, "pid") != json_number_of(first, "pid"));
     assert_true(json_number_of(second, "pid") != child);
+    one_waits_for_the_other((pid_t)json_number_of(second, "pid"));
     json_decref(all);
     shell("'%s' stop run --yes >stopped.txt 2>&1 &", program());
     finish(child);
@@ -326,6 +413,7 @@ static void all_ranks_of_a_run_are_stopped(void **state)
 
     const pid_t ranks = fork(); /* without a launcher of ours */
     if (ranks == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         char command[8192];
         snprintf(
             command, sizeof command,
@@ -348,9 +436,10 @@ int main(void)
 {
     allow_leaks();
     const struct CMUnitTest tests[] = {
-        TEST(a_run_is_seen_and_stopped), TEST(it_asks_first),
-        TEST(no_other_process_is_ended), TEST(notes_are_read_with_care),
-        TEST(no_note_is_no_failure),     TEST(all_ranks_of_a_run_are_stopped),
+        TEST(a_run_is_seen_and_stopped),  TEST(it_asks_first),
+        TEST(no_other_process_is_ended),  TEST(notes_are_read_with_care),
+        TEST(a_window_of_steps_is_noted), TEST(waiting_is_shown),
+        TEST(no_note_is_no_failure),      TEST(all_ranks_of_a_run_are_stopped),
     };
     return cmocka_run_group_tests_name("notes", tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 
 #include "cli/program.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 /* Waits until a file of the folder has this text. */
@@ -20,7 +22,7 @@ static inline void wait_for(const char *name, const char *text)
     fail_msg("%s does not get \"%s\":\n%s", name, text, found);
 }
 
-/* Starts a training in the background, its output in out.txt and err.txt. */
+/* Starts a training in the background, its output in out.txt and err.txt. It ends with the test, also one that fails. */
 static inline pid_t start(const char *arguments)
 {
     char command[8192];
@@ -29,6 +31,7 @@ static inline pid_t start(const char *arguments)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }

@@ -228,6 +228,24 @@ static void ranks_record(int ranks, const char *more)
     write_text("ranks.json", text);
 }
 
+/* Of each run the mean of its ranks, where it has some. */
+static void a_folder_has_shares(void **state)
+{
+    (void)state;
+    text_locale();
+    shell("rm -rf d && mkdir d");
+    write_text("d/alone.json", "{\"hash\": \"\", \"epochs\": [], \"config\": {}}\n");
+    ranks_record(19, "");
+    shell("mv ranks.json d/many.json");
+    run("watch d");
+    expect_ok();
+    assert_string_equal(
+        last.out,
+        "run    epoch  step  loss  best test %  processes  samples/s  communication  state\n"
+        "alone      0     -     -            -          -          -              -  runs\n"
+        "many       0     -     -            -          -          -            41%  runs\n");
+}
+
 /* Of each rank what the record has; of many those that all others wait for. */
 static void ranks_have_rows(void **state)
 {
@@ -276,13 +294,10 @@ static void ranks_have_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_finished_run_is_shown),
-        TEST(what_is_left_follows_from_what_was),
-        TEST(what_is_not_known_is_left_out),
-        TEST(lines_of_steps_are_as_good),
-        TEST(a_terminal_shows_what_comes),
-        TEST(a_folder_is_a_table),
-        TEST(ranks_have_rows),
+        TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
+        TEST(a_terminal_shows_what_comes),   TEST(a_folder_is_a_table),
+        TEST(a_folder_has_shares),           TEST(ranks_have_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
