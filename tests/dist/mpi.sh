@@ -48,7 +48,7 @@ done
 expect 6 'there is no disk' ranks 3 "$program" fail 1
 lines 2 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'
 lines 1 '^failed: there is no disk$'
-LKT_TIMEOUT=0.5 expect not0 '^failed: agreement: rank 1 .*has not come within 0.5 s' ranks 3 "$program" late 1
+LKT_TIMEOUT=2 expect not0 '^failed: agreement: rank 1 .*has not come within 2 s' ranks 3 "$program" late 1
 expect not0 '' ranks 3 "$program" exit 1
 
 # A heartbeat beside MPI, which itself hangs or waits for minutes, names whoever is gone or frozen, in time;
@@ -59,7 +59,8 @@ gone='its process has ended; it was last seen before the first step, computing$'
     OMPI_MCA_odls_base_sigkill_timeout=2 expect not0 "$said 2 \(host .*, pid [0-9]*\): $gone" \
         ranks 3 "$program" kill 2
 [[ $name == openmpi* ]] || expect not0 '' ranks 3 "$program" kill 2
-silent='it has not been heard of for 0.[89] s; it was last seen'
+# How long, a busy machine makes longer.
+silent='it has not been heard of for (0.[89]|[1-9].[0-9]) s; it was last seen'
 LKT_WATCH=0.9 expect not0 "$said 1 .*: $silent in step 12, computing$" ranks 3 "$program" stop 1
 LKT_WATCH=0.9 expect not0 "$said 0 .*: $silent in step 12, computing$" ranks 3 "$program" stop 0
 LKT_WATCH=0.9 expect not0 "^ends without 1: rank 1 .*: $silent before" ranks 3 "$program" stuck 1

@@ -87,7 +87,7 @@ static int ranks_fail(lks_comm *comm, int number)
 /* One does not come to what the others wait for, and ends when it is told to. */
 static int ranks_late(lks_comm *comm, int number)
 {
-    if (lks_comm_rank(comm) == number) usleep(1300000);
+    if (lks_comm_rank(comm) == number) usleep(3500000);
     const lks_status status = lks_comm_agree(comm, LKS_OK);
     return status == LKS_OK ? 0 : ranks_say(status);
 }
