@@ -298,7 +298,8 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
                   .recipe = recipe,
                   .comm = lks_recipe_get_parts(recipe).comm,
                   .dry_run = lks_recipe_bool(recipe, "train.dry_run")};
-    const lks_train_events events = {on_step, on_epoch, on_resume, NULL, &t};
+    const lks_train_events events = {
+        .on_step = on_step, .on_epoch = on_epoch, .on_resume = on_resume, .user = &t};
     int cores = 0;
     bool complete, tests;
     lks_status status = arch_evaluates(&tests, cli);

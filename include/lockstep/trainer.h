@@ -29,6 +29,8 @@ typedef struct lks_train_events {
     lks_status (*on_epoch)(void *user, const lks_epoch *epoch);
     void (*on_resume)(void *user, const lks_run *run); /* NULL run: nothing there, starts afresh */
     void (*on_save)(void *user, int64_t step);
+    /* Each batch of the test behind the last step, if data has no classes: this process's samples, and their outputs. */
+    void (*on_test)(void *user, const lks_batch *batch, const float *output);
     void *user;
 } lks_train_events;
 

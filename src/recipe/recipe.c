@@ -75,6 +75,7 @@ lks_status lks_recipe_open_text(lks_recipe **out, const char *name, const char *
 void lki_scores_free(lki_scores *scores)
 {
     free(scores->fit);
+    lki_fits_free(scores->sums);
     *scores = (lki_scores){0};
 }
 

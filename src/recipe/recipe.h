@@ -5,6 +5,7 @@
 #include <lockstep/recipe.h>
 #include <lockstep/tools.h>
 
+#include "recipe/run/fits.h"
 #include "recipe/session.h"
 
 typedef struct lki_link {
@@ -31,6 +32,9 @@ typedef struct lki_spent {
 typedef struct lki_scores {
     int64_t targets;
     lks_fit *fit; /* [targets], or NULL; free it */
+    lki_fits *
+        sums; /* of the training's own test behind its last step; NULL: there is no such test, or */
+    bool tested; /* it has not been made */
 } lki_scores;
 
 typedef enum lki_recipe_state {
@@ -114,9 +118,11 @@ lks_status lki_whiten(lki_session *session);
 const char *lki_weights_file(lks_recipe *recipe);
 /* Writes the record: at the end, or in between, without waiting for the disk. */
 lks_status lki_record_write(const lks_recipe *recipe, bool at_end);
-/* scores.c: for the record of a run that has come to its end: of numbers, by one more pass over the test data; of classes
- * what the training has counted, or by a pass where it has not. Nothing where there is no record, no test, a class for
- * each position, or more than LKS_CONFUSION_CLASSES. Collective. And all of it is freed. */
+/* scores.c: for the record of a run that has come to its end, what the training's own test has summed and counted, or one
+ * more pass over the test data where it has not tested these weights. Nothing where there is no record, no test, a class
+ * for each position, or more than LKS_CONFUSION_CLASSES. Before the training, which then sums; and behind it. Both are
+ * collective. And all of it is freed. */
+void lki_scores_begin(lks_recipe *recipe);
 lks_status lki_scores_take(lks_recipe *recipe);
 void lki_scores_free(lki_scores *scores);
 /* Seconds since the recipe began. */

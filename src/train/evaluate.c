@@ -9,7 +9,7 @@
 typedef struct counts {
     lks_class_counts of; /* no classes: nothing is counted */
     float *output;       /* of a batch */
-    int64_t room;        /* samples */
+    int64_t width, room; /* of a sample; samples */
 } counts;
 
 lks_status lki_loop_follow_shares(const loop *l, lks_loader *loader)
@@ -24,11 +24,11 @@ static lks_status make_room(counts *c, int64_t samples)
     if (samples < c->room) return LKS_OK;
     free(c->output);
     c->room = samples + 1; /* a process may have none */
-    c->output = malloc((size_t)(c->room * c->of.classes) * sizeof *c->output);
+    c->output = malloc((size_t)(c->room * c->width) * sizeof *c->output);
     return c->output != NULL
                ? LKS_OK
-               : lks_fail(LKS_E_NOMEM, "training: no memory for the outputs of %lld classes",
-                          (long long)c->of.classes);
+               : lks_fail(LKS_E_NOMEM, "training: no memory for %lld outputs of %lld samples",
+                          (long long)c->width, (long long)samples);
 }
 
 static void count_batch(counts *c, const lks_batch *batch)
@@ -39,26 +39,43 @@ static void count_batch(counts *c, const lks_batch *batch)
                              lks_class_given(c->output + i * c->of.classes, c->of.classes));
 }
 
+/* Somebody may want to know all outputs behind the last step, where there are no classes to count; not before, as sums over
+ * many targets may take longer than a small network's outputs. */
+static int64_t told_width(const loop *l, const lks_loader *loader)
+{
+    const lks_dataset_info info = lks_dataset_get_info(lks_loader_dataset(loader));
+    const bool told = loader == l->opts.test && l->opts.events.on_test && info.classes == 0 &&
+                      l->run->progress.step >= l->last_step;
+    return told ? lks_shape_elements(&info.target_shape) : 0;
+}
+
+static lks_status evaluate_batch(loop *l, const lks_batch *batch, lks_metrics *sum, counts *c)
+{
+    const lks_train_events *events = &l->opts.events;
+    if (c->width == 0) return lks_model_evaluate(l->opts.model, batch, sum);
+    TRY(make_room(c, batch->count));
+    TRY(lks_model_evaluate_outputs(l->opts.model, batch, sum, c->output));
+    if (c->of.classes > 0)
+        count_batch(c, batch);
+    else
+        events->on_test(events->user, batch, c->output);
+    return LKS_OK;
+}
+
 /* This process's part of a data set, once. */
 static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, counts *c)
 {
-    lks_model *model = l->opts.model;
-    const lks_model_info info = lks_model_get_info(model);
+    const lks_model_info info = lks_model_get_info(l->opts.model);
     const int64_t classes = info.positions == 0 ? info.classes : 0;
     const bool matrix = loader == l->opts.test && classes > 0 && classes <= LKS_CONFUSION_CLASSES;
     TRY(lks_class_counts_make(&c->of, classes, matrix));
+    c->width = classes > 0 ? classes : told_width(l, loader);
     TRY(lki_loop_follow_shares(l, loader));
     TRY(lks_loader_seek(loader, 0));
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
         lks_batch batch;
         TRY(lks_loader_next(loader, &batch));
-        if (classes > 0) {
-            TRY(make_room(c, batch.count));
-            TRY(lks_model_evaluate_outputs(model, &batch, sum, c->output));
-            count_batch(c, &batch);
-        } else {
-            TRY(lks_model_evaluate(model, &batch, sum));
-        }
+        TRY(evaluate_batch(l, &batch, sum, c));
     }
     return LKS_OK;
 }

@@ -171,7 +171,7 @@ static void see_save(void *user, int64_t step)
 static void events_follow_and_stop_a_run(void **state)
 {
     seen s = {.stop_at = 13};
-    const lks_train_events events = {see_step, see_epoch, see_resume, see_save, &s};
+    const lks_train_events events = {see_step, see_epoch, see_resume, see_save, NULL, &s};
     const lks_run *end;
     lks_recipe *recipe = opened();
     (void)state;

@@ -9,5 +9,7 @@ endif()
 foreach(function malloc calloc realloc posix_memalign strdup)
   target_link_options(test_recipe_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
-# Counts the batches that are tested.
+# They count the batches that are tested.
 target_link_options(test_recipe_matrix PRIVATE -Wl,--wrap=lks_model_evaluate_outputs)
+target_link_options(test_recipe_fitting PRIVATE
+                    -Wl,--wrap=lks_model_evaluate_outputs,--wrap=lks_model_evaluate)

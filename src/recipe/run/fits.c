@@ -1,10 +1,7 @@
-/* How well numbers are predicted: sums are exact, so that any number of processes has the same bits. */
-#include <lockstep/tools.h>
+#include "recipe/run/fits.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-#include "recipe/recipe.h"
 
 #include "base/check.h"
 #include "numeric/fixed.h"
@@ -14,24 +11,40 @@ typedef struct fit {
     lki_fixed values, squares, errors, squared_errors;
 } fit;
 
-typedef struct fits {
+struct lki_fits {
     const lks_unit *unit; /* [targets], or NULL: mean 0, deviation 1 */
     int64_t targets, samples, not_finite;
-    fit *fit; /* [targets] */
-} fits;
+    fit fit[]; /* [targets] */
+};
 
-static lks_unit unit_of(const fits *f, int64_t target)
+lks_status lki_fits_make(lki_fits **out, const lks_dataset *dataset)
+{
+    const lks_shape shape = lks_dataset_get_info(dataset).target_shape;
+    const int64_t targets = lks_shape_elements(&shape);
+    *out = calloc(1, sizeof **out + (size_t)targets * sizeof *(*out)->fit);
+    if (*out == NULL)
+        return LKI_FAIL(LKS_E_NOMEM, "no memory for the sums of %lld targets", (long long)targets);
+    (*out)->unit = lks_dataset_units(dataset);
+    (*out)->targets = targets;
+    return LKS_OK;
+}
+
+void lki_fits_free(lki_fits *fits)
+{
+    free(fits);
+}
+
+static lks_unit unit_of(const lki_fits *f, int64_t target)
 {
     return f->unit != NULL ? f->unit[target] : (lks_unit){.deviation = 1, .standardised = true};
 }
 
-static void add_sample(void *user, const lks_prediction *p)
+static void add_sample(lki_fits *f, const float *output, const float *wanted)
 {
-    fits *f = user;
     f->samples++;
     for (int64_t t = 0; t < f->targets; t++) {
         const lks_unit unit = unit_of(f, t);
-        double error = (double)p->output[t] - (double)p->wanted[t], value = p->wanted[t];
+        double error = (double)output[t] - (double)wanted[t], value = wanted[t];
         if (!unit.standardised) {
             error /= unit.deviation;
             value = (value - unit.mean) / unit.deviation;
@@ -47,6 +60,12 @@ static void add_sample(void *user, const lks_prediction *p)
     }
 }
 
+void lki_fits_add(lki_fits *f, int64_t samples, const float *output, const float *wanted)
+{
+    for (int64_t i = 0; i < samples; i++)
+        add_sample(f, output + i * f->targets, wanted + i * f->targets);
+}
+
 static void merge(fit *to, const fit *from)
 {
     lki_fixed_merge(&to->values, from->values);
@@ -55,8 +74,7 @@ static void merge(fit *to, const fit *from)
     lki_fixed_merge(&to->squared_errors, from->squared_errors);
 }
 
-/* The sums of all processes. */
-static lks_status gather(fits *f, lks_comm *comm)
+lks_status lki_fits_gather(lki_fits *f, lks_comm *comm)
 {
     const int ranks = lks_comm_size(comm);
     const size_t bytes = (size_t)f->targets * sizeof *f->fit;
@@ -84,7 +102,7 @@ static lks_status gather(fits *f, lks_comm *comm)
     return status;
 }
 
-static lks_fit fit_of(const fits *f, int64_t target)
+static lks_fit fit_of(const lki_fits *f, int64_t target)
 {
     const fit *one = &f->fit[target];
     const lks_unit unit = unit_of(f, target);
@@ -99,24 +117,7 @@ static lks_fit fit_of(const fits *f, int64_t target)
                      .rmse = sqrt(errors / n) * unit.deviation};
 }
 
-lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *sum, lks_fit *out)
+void lki_fits_get(const lki_fits *f, lks_fit *out)
 {
-    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
-    if (sum == NULL) return LKI_FAIL_NULL(sum);
-    if (out == NULL) return LKI_FAIL_NULL(out);
-    if (dataset == NULL) dataset = recipe->session.test;
-    const lks_dataset_info info = lks_dataset_get_info(dataset);
-    if (dataset == NULL || info.classes > 0)
-        return LKI_FAIL(LKS_E_UNSUPPORTED, "R2 and the like are of numbers, but this data has %s",
-                        dataset == NULL ? "no samples" : "classes");
-    fits f = {.unit = lks_dataset_units(dataset),
-              .targets = lks_shape_elements(&info.target_shape)};
-    f.fit = calloc((size_t)f.targets, sizeof *f.fit);
-    lks_status status = f.fit != NULL ? LKS_OK : LKI_FAIL(LKS_E_NOMEM, "no memory for sums");
-    status = lki_recipe_agree(recipe, status);
-    if (status == LKS_OK) status = lks_recipe_evaluate_each(recipe, dataset, sum, add_sample, &f);
-    if (status == LKS_OK) status = gather(&f, recipe->session.comm);
-    for (int64_t t = 0; t < f.targets && status == LKS_OK; t++) out[t] = fit_of(&f, t);
-    free(f.fit);
-    return status;
+    for (int64_t t = 0; t < f->targets; t++) out[t] = fit_of(f, t);
 }

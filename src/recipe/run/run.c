@@ -178,7 +178,11 @@ static lks_train_opts opts_of(lks_recipe *recipe, lks_schedule schedule)
         .resume = !dry_run && lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME),
         .accept_changes = lki_config_bool(config, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES),
         .config = recipe->json,
-        .events = {recipe_on_step, recipe_on_epoch, recipe_on_resume, recipe_on_save, recipe},
+        .events = {.on_step = recipe_on_step,
+                   .on_epoch = recipe_on_epoch,
+                   .on_resume = recipe_on_resume,
+                   .on_save = recipe_on_save,
+                   .user = recipe},
     };
 }
 
@@ -300,6 +304,7 @@ lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, co
     if (status == LKS_OK) status = keep_vocabulary(recipe);
     status = lki_recipe_agree(recipe, status);
     if (status == LKS_OK) status = lki_recipe_agree(recipe, lki_board_begin(recipe));
+    if (status == LKS_OK) lki_scores_begin(recipe);
     if (status == LKS_OK) status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
     lki_board_end(recipe, status);
     if (status == LKS_OK && lki_scores_take(recipe) != LKS_OK) /* the run is what it is */

@@ -11,12 +11,11 @@ static void count_sample(void *user, const lks_prediction *p)
 }
 
 /* Where the training has not tested these weights itself: it ended within an epoch, or was complete already. */
-static lks_status count_test_classes(lks_recipe *recipe, lki_scores *s)
+static lks_status count_test_classes(lks_recipe *recipe)
 {
     const int64_t classes = lks_model_get_info(recipe->session.model).classes;
     lks_class_counts counts = {0};
     lks_metrics sum;
-    (void)s;
     if (recipe->run.confusion != NULL || classes > LKS_CONFUSION_CLASSES) return LKS_OK;
     lks_status status = lki_recipe_agree(recipe, lks_class_counts_make(&counts, classes, true));
     if (status == LKS_OK)
@@ -31,30 +30,86 @@ static lks_status count_test_classes(lks_recipe *recipe, lki_scores *s)
     return status;
 }
 
-static lks_status measure_fits(lks_recipe *recipe, lki_scores *s)
+static void add_prediction(void *user, const lks_prediction *p)
 {
+    lki_fits_add(user, 1, p->output, p->wanted);
+}
+
+lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *sum, lks_fit *out)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (sum == NULL) return LKI_FAIL_NULL(sum);
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    if (dataset == NULL) dataset = recipe->session.test;
+    const lks_dataset_info info = lks_dataset_get_info(dataset);
+    if (dataset == NULL || info.classes > 0)
+        return LKI_FAIL(LKS_E_UNSUPPORTED, "R2 and the like are of numbers, but this data has %s",
+                        dataset == NULL ? "no samples" : "classes");
+    lki_fits *f;
+    lks_status status = lki_recipe_agree(recipe, lki_fits_make(&f, dataset));
+    if (status == LKS_OK)
+        status = lks_recipe_evaluate_each(recipe, dataset, sum, add_prediction, f);
+    if (status == LKS_OK) status = lki_fits_gather(f, recipe->session.comm);
+    if (status == LKS_OK) lki_fits_get(f, out);
+    lki_fits_free(f);
+    return status;
+}
+
+static bool are_wanted(const lks_recipe *recipe)
+{
+    const lki_session *s = &recipe->session;
+    return s->test != NULL && lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) &&
+           !lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN) &&
+           lks_model_get_info(s->model).positions == 0;
+}
+
+static void on_test(void *user, const lks_batch *batch, const float *output)
+{
+    lks_recipe *recipe = user;
+    lki_scores *s = &recipe->scores;
+    if (s->sums != NULL) {
+        lki_fits_add(s->sums, batch->count, output, batch->y);
+        s->tested = true;
+    }
+    if (recipe->events.on_test != NULL) recipe->events.on_test(recipe->events.user, batch, output);
+}
+
+/* Without memory for the sums another pass is made behind the training, or nothing. */
+void lki_scores_begin(lks_recipe *recipe)
+{
+    lki_scores *s = &recipe->scores;
+    if (are_wanted(recipe) && recipe->session.info.classes == 0 &&
+        lki_recipe_agree(recipe, lki_fits_make(&s->sums, recipe->session.test)) != LKS_OK)
+        lki_scores_free(s);
+    if (s->sums != NULL || recipe->events.on_test != NULL) recipe->opts.events.on_test = on_test;
+}
+
+/* The training's last test is of the weights that the model has, unless earlier ones were the best. */
+static lks_status measure_fits(lks_recipe *recipe)
+{
+    lki_scores *s = &recipe->scores;
+    const bool ours = s->tested &&
+                      lks_model_progress(recipe->session.model).step == recipe->run.progress.step;
+    const int64_t targets = lks_shape_elements(&recipe->session.info.target_shape);
     lks_metrics sum;
-    s->targets = lks_shape_elements(&recipe->session.info.target_shape);
-    s->fit = calloc((size_t)s->targets, sizeof *s->fit);
-    LKI_TRY(lki_recipe_agree(
-        recipe, s->fit != NULL ? LKS_OK : LKI_FAIL(LKS_E_NOMEM, "no memory for scores")));
-    return lks_recipe_fits(recipe, NULL, &sum, s->fit);
+    lks_fit *fit = calloc((size_t)targets, sizeof *fit);
+    lks_status status = lki_recipe_agree(
+        recipe, fit != NULL ? LKS_OK : LKI_FAIL(LKS_E_NOMEM, "no memory for scores"));
+    if (status == LKS_OK)
+        status = ours ? lki_fits_gather(s->sums, recipe->session.comm)
+                      : lks_recipe_fits(recipe, NULL, &sum, fit);
+    if (status == LKS_OK && ours) lki_fits_get(s->sums, fit);
+    if (status != LKS_OK) {
+        free(fit);
+        return status;
+    }
+    s->fit = fit;
+    s->targets = targets;
+    return LKS_OK;
 }
 
 lks_status lki_scores_take(lks_recipe *recipe)
 {
-    const lki_session *s = &recipe->session;
-    lki_scores found = {0};
-    if (!recipe->run.finished || s->test == NULL ||
-        !lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) ||
-        lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN) ||
-        lks_model_get_info(s->model).positions > 0)
-        return LKS_OK;
-    const lks_status status = (s->info.classes > 0 ? count_test_classes : measure_fits)(recipe,
-                                                                                        &found);
-    if (status == LKS_OK)
-        recipe->scores = found;
-    else
-        lki_scores_free(&found);
-    return status;
+    if (!recipe->run.finished || !are_wanted(recipe)) return LKS_OK;
+    return recipe->session.info.classes > 0 ? count_test_classes(recipe) : measure_fits(recipe);
 }
