@@ -53,9 +53,11 @@ lks_status lki_session_begin(lki_session *out, lki_config *config)
 
 lks_status lki_session_open(lki_session *out, lki_config *config, int data)
 {
-    lks_status status = out->context != NULL ? LKS_OK : lki_session_begin(out, config);
+    lks_status status = LKS_OK;
+    if (out->context == NULL) /* nobody may be missing when shards are measured */
+        status = lks_comm_agree(out->comm, lki_session_begin(out, config));
     if (status == LKS_OK && (data & LKI_SESSION_TRAIN) != 0) {
-        status = lki_source_open(&out->whole[0], config, out->context, false, NULL);
+        status = lki_source_open(&out->whole[0], config, out->context, false, NULL, out->comm);
         if (status == LKS_OK) status = lki_parts_cut(&out->parts, config, out->whole[0]);
         out->train = out->parts.train;
         out->valid = out->parts.valid;
@@ -66,7 +68,8 @@ lks_status lki_session_open(lki_session *out, lki_config *config, int data)
     const bool wanted = (data & LKI_SESSION_TEST) != 0 &&
                         (data == LKI_SESSION_TEST || lki_source_has_test(config));
     if (status == LKS_OK && wanted) {
-        status = lki_source_open(&out->whole[1], config, out->context, true, out->whole[0]);
+        status = lki_source_open(&out->whole[1], config, out->context, true, out->whole[0],
+                                 out->comm);
         if (status == LKS_OK)
             status = lki_parts_limit(&out->test, &out->tested, config, out->whole[1],
                                      LKI_KEY_DATA_TEST_SAMPLES);

@@ -122,7 +122,7 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
-    return lki_source_open(out, recipe->config, context, test, NULL);
+    return lki_source_open(out, recipe->config, context, test, NULL, NULL);
 }
 
 lks_status lks_recipe_valid_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context)

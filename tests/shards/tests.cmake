@@ -11,3 +11,5 @@ if(LKS_HDF5_ON)
 endif()
 # Of many small files, that need not reach a disk.
 set_property(TEST shards/ranks APPEND PROPERTY ENVIRONMENT "${in_memory}")
+# Counts the files that are opened to be measured.
+target_link_options(test_shards_splits PRIVATE -Wl,--wrap=lki_shard_open)

@@ -110,11 +110,12 @@ static lks_status read_plan(lki_shards_plan *out, bool *mapped, lki_config *conf
 
 /* ---------------------------------------------------------------- a data set */
 
+/* What the splits of the rows share; the last data set that is closed frees it. */
 typedef struct shards_set {
     lki_shards shards;
     lki_arena arena;
-    lks_unit *unit;    /* [columns of targets] */
-    lks_dataset *data; /* all rows */
+    int users;
+    lks_unit *unit; /* [columns of targets]; NULL: they are as they are */
 } shards_set;
 
 static lks_status read_shards_row(void *user, int64_t index, void *x, void *y)
@@ -127,12 +128,30 @@ static void close_shards(void *user)
 {
     shards_set *set = user;
     lks_context *context = set->arena.context;
+    if (--set->users > 0) return;
     lki_shards_close(&set->shards);
     lki_arena_release(&set->arena);
     lki_free(context, set, sizeof *set);
 }
 
-static lks_status open_files(shards_set *set, lki_config *config)
+/* That of a data set which was made here; NULL: it was not. */
+static shards_set *shards_set_of(const lks_dataset *dataset)
+{
+    return dataset != NULL && dataset->close == close_shards ? dataset->user : NULL;
+}
+
+static lks_status alloc_columns(double **out, const lki_shards *shards)
+{
+    void *memory;
+    LKI_TRY(lki_alloc(shards->context, &memory,
+                      (size_t)(shards->plan.width[0] + shards->plan.width[1]) * sizeof(double),
+                      "means and deviations"));
+    *out = memory;
+    return LKS_OK;
+}
+
+/* `standardize`: with memory for means and deviations. */
+static lks_status open_files(shards_set *set, lki_config *config, bool standardize)
 {
     lki_shards_plan plan = {.rows = 0};
     const char *folder;
@@ -140,51 +159,77 @@ static lks_status open_files(shards_set *set, lki_config *config)
     LKI_TRY(lki_arena_string(&set->arena, &folder, lki_config_text(config, LKI_KEY_DATA_SHARDS)));
     LKI_TRY(read_plan(&plan, &mapped, config, folder));
     LKI_TRY(lki_arena_string(&set->arena, &plan.step, plan.step));
-    return lki_shards_open(&set->shards, set->arena.context, folder, &plan, mapped);
+    LKI_TRY(lki_shards_open(&set->shards, set->arena.context, folder, &plan, mapped));
+    if (!standardize) return LKS_OK;
+    LKI_TRY(alloc_columns(&set->shards.mean, &set->shards));
+    return alloc_columns(&set->shards.inverse, &set->shards);
 }
 
-/* All rows, as they are. */
-static lks_status open_whole(shards_set **out, lki_config *config, lks_context *context)
+/* All rows. Takes a user of the set over, also when it fails. */
+static lks_status make_all_rows(lks_dataset **out, shards_set *set)
 {
-    void *memory;
-    LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a data set of shards"));
-    shards_set *set = memory;
-    set->arena.context = context;
-    lks_status status = open_files(set, config);
     const lks_dataset_ops ops = {.read = read_shards_row,
                                  .close = close_shards,
                                  .info = {.samples = set->shards.plan.rows,
                                           .shape = {1, {set->shards.plan.width[0]}},
                                           .dtype = LKS_F32,
                                           .target_shape = {1, {set->shards.plan.width[1]}}}};
+    const lks_status status = lks_dataset_create(out, set->arena.context, set->shards.folder, &ops,
+                                                 set);
     if (status == LKS_OK)
-        status = lks_dataset_create(&set->data, context, set->shards.folder, &ops, set);
-    *out = set;
-    if (status != LKS_OK) close_shards(set);
+        (*out)->unit = set->unit;
+    else
+        close_shards(set);
     return status;
 }
 
-/* Means and deviations of the rows of the training: those of an earlier `lockstep data stats`, unless `anew`, or measured
- * now, by all ranks. `path` is where they are, or belong. What fails does so on all. */
-static lks_status measure_training(shards_set *set, lki_config *config, double *mean,
-                                   double *deviation, char path[LKI_SHARDS_PATH],
-                                   lks_shards_stats *told, lks_comm *comm, int threads, bool anew)
+static lks_status open_whole(lks_dataset **out, lki_config *config, lks_context *context,
+                             bool standardize)
 {
-    lki_shards *shards = &set->shards;
+    void *memory;
+    *out = NULL;
+    LKI_TRY(lki_alloc(context, &memory, sizeof(shards_set), "a data set of shards"));
+    shards_set *set = memory;
+    *set = (shards_set){.arena.context = context, .users = 1};
+    const lks_status status = open_files(set, config, standardize);
+    if (status == LKS_OK) return make_all_rows(out, set);
+    close_shards(set);
+    return status;
+}
+
+/* Those of an earlier `lockstep data stats`, if the first rank finds them. */
+static lks_status take_kept(bool *there, const lki_shards *shards, const char *path, lks_comm *comm)
+{
+    const size_t columns = (size_t)(shards->plan.width[0] + shards->plan.width[1]);
+    const size_t bytes[] = {sizeof *there, columns * sizeof(double), columns * sizeof(double)};
+    void *const arrays[] = {there, shards->mean, shards->inverse};
+    *there = lks_comm_rank(comm) == 0 &&
+             lki_shards_stats_read(shards->mean, shards->inverse, shards, path);
+    LKI_TRY(lks_comm_broadcast(comm, 0, arrays, bytes, 1));
+    return *there ? lks_comm_broadcast(comm, 0, arrays + 1, bytes + 1, 2) : LKS_OK;
+}
+
+/* Means and deviations of the rows of the training, as shards.mean and inverse: kept ones, unless `anew`, or measured now,
+ * by all ranks. told->path is where they are, or belong. What fails does so on all. */
+static lks_status measure_training(lks_dataset *whole, lki_config *config, lks_shards_stats *told,
+                                   lks_comm *comm, int threads, bool anew)
+{
+    const lki_shards *shards = &shards_set_of(whole)->shards;
     void *used;
-    int64_t constant;
+    bool there = false;
     const size_t rows = (size_t)shards->plan.rows;
-    LKI_TRY(lki_alloc(shards->context, &used, rows, "marks of rows"));
-    lks_status status = lki_split_mark(used, config, set->data);
-    if (status == LKS_OK) status = lki_shards_stats_path(path, shards, used);
+    lks_status status = lki_alloc(shards->context, &used, rows, "marks of rows");
+    if (status == LKS_OK) status = lki_split_mark(used, config, whole);
+    if (status == LKS_OK) status = lki_shards_stats_path(told->path, shards, used);
     status = lks_comm_agree(comm, status);
-    if (status == LKS_OK && (anew || !lki_shards_stats_read(mean, deviation, shards, path))) {
+    if (status == LKS_OK && !anew) status = take_kept(&there, shards, told->path, comm);
+    if (status == LKS_OK && !there) {
         const double begin = lki_seconds();
-        status = lki_shards_measure(shards, used, comm, threads, mean, deviation, &constant);
+        status = lki_shards_measure(shards, used, comm, threads, shards->mean, shards->inverse,
+                                    &told->constant);
         told->seconds = lki_seconds() - begin;
-        told->constant = constant;
     }
-    for (size_t i = 0; i < rows; i++) told->rows += ((const uint8_t *)used)[i];
+    for (size_t i = 0; i < rows && status == LKS_OK; i++) told->rows += ((const uint8_t *)used)[i];
     lki_free(shards->context, used, rows);
     return status;
 }
@@ -206,19 +251,10 @@ static void tell(const lki_shards *shards, const lks_shards_stats *told)
                      shards->folder, told->constant, shards->plan.width[0] + shards->plan.width[1]);
 }
 
-static lks_status alloc_columns(double **out, const lki_shards *shards)
-{
-    void *memory;
-    LKI_TRY(lki_alloc(shards->context, &memory,
-                      (size_t)(shards->plan.width[0] + shards->plan.width[1]) * sizeof(double),
-                      "means and deviations"));
-    *out = memory;
-    return LKS_OK;
-}
-
-static lks_status name_targets(shards_set *set, const double *mean, const double *deviation)
+static lks_status name_targets(shards_set *set)
 {
     const int64_t *width = set->shards.plan.width;
+    const double *mean = set->shards.mean, *deviation = set->shards.inverse;
     void *memory;
     LKI_TRY(lki_arena_alloc(&set->arena, &memory, (size_t)width[1] * sizeof *set->unit, "units"));
     set->unit = memory;
@@ -229,39 +265,38 @@ static lks_status name_targets(shards_set *set, const double *mean, const double
             .mean = mean[width[0] + i], .deviation = deviation[width[0] + i], .standardised = true};
         LKI_TRY(lki_arena_string(&set->arena, &set->unit[i].name, name));
     }
-    set->data->unit = set->unit;
     return LKS_OK;
 }
 
-static lks_status standardise(shards_set *set, lki_config *config, bool test)
+static lks_status standardise(lks_dataset *whole, lki_config *config, lks_comm *comm, bool test)
 {
-    lki_shards *shards = &set->shards;
-    char path[LKI_SHARDS_PATH];
-    lks_shards_stats told = {.rows = 0};
-    double *mean = NULL, *deviation = NULL;
-    LKI_TRY(alloc_columns(&mean, shards));
-    lks_status status = alloc_columns(&deviation, shards);
-    if (status == LKS_OK)
-        status = measure_training(set, config, mean, deviation, path, &told, NULL, 0, false);
-    if (status == LKS_OK) status = name_targets(set, mean, deviation);
-    if (status == LKS_OK && !test) tell(shards, &told);
+    shards_set *set = shards_set_of(whole);
+    const lki_shards *shards = &set->shards;
     const int64_t columns = shards->plan.width[0] + shards->plan.width[1];
-    for (int64_t i = 0; i < columns && status == LKS_OK; i++) deviation[i] = 1 / deviation[i];
-    shards->mean = mean;
-    shards->inverse = deviation;
-    return status;
+    lks_shards_stats told = {.rows = 0};
+    LKI_TRY(measure_training(whole, config, &told, comm, 0, false));
+    LKI_TRY(name_targets(set));
+    whole->unit = set->unit;
+    if (!test) tell(shards, &told);
+    for (int64_t i = 0; i < columns; i++) shards->inverse[i] = 1 / shards->inverse[i];
+    return LKS_OK;
 }
 
 lks_status lki_shards_source_open(lks_dataset **out, lki_config *config, lks_context *context,
-                                  bool test)
+                                  bool test, const lks_dataset *training, lks_comm *comm)
 {
-    shards_set *set;
+    const bool standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE);
+    shards_set *set = shards_set_of(training);
+    lks_dataset *whole;
+    lks_status status;
     *out = NULL;
-    LKI_TRY(open_whole(&set, config, context));
-    lks_dataset *whole = set->data;
-    const lks_status status = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE)
-                                  ? standardise(set, config, test)
-                                  : LKS_OK;
+    if (set != NULL) {
+        set->users++;
+        status = make_all_rows(&whole, set);
+    } else {
+        status = lks_comm_agree(comm, open_whole(&whole, config, context, standardize));
+        if (status == LKS_OK && standardize) status = standardise(whole, config, comm, test);
+    }
     if (status == LKS_OK) return lki_split_take(out, config, whole, test);
     lks_dataset_destroy(whole);
     return status;
@@ -269,41 +304,27 @@ lks_status lki_shards_source_open(lks_dataset **out, lki_config *config, lks_con
 
 /* ---------------------------------------------------------------- lockstep data stats */
 
-/* *out: NULL where it fails. The columns are closed with it. */
-static lks_status open_to_measure(shards_set **out, lki_config *config, lks_context *context)
+static lks_status write_stats(const lki_shards *shards, const char *path)
 {
-    shards_set *set;
-    *out = NULL;
-    LKI_TRY(open_whole(&set, config, context));
-    lks_status status = alloc_columns(&set->shards.mean, &set->shards);
-    if (status == LKS_OK) status = alloc_columns(&set->shards.inverse, &set->shards);
-    if (status == LKS_OK)
-        *out = set;
-    else
-        lks_dataset_destroy(set->data);
-    return status;
-}
-
-static lks_status write_stats(const shards_set *set, const char *path)
-{
-    return lki_shards_stats_write(path, &set->shards, set->shards.mean, set->shards.inverse);
+    return lki_shards_stats_write(path, shards, shards->mean, shards->inverse);
 }
 
 lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
                                      lks_context *context, lks_comm *comm, int threads)
 {
-    shards_set *set;
+    lks_dataset *whole;
     const bool leads = lks_comm_rank(comm) == 0;
-    lks_status status = lks_comm_agree(comm, open_to_measure(&set, config, context));
+    lks_status status = lks_comm_agree(comm, open_whole(&whole, config, context, true));
+    if (status == LKS_OK) status = measure_training(whole, config, out, comm, threads, true);
     if (status == LKS_OK)
-        status = measure_training(set, config, set->shards.mean, set->shards.inverse, out->path,
-                                  out, comm, threads, true);
-    if (status == LKS_OK)
-        status = lks_comm_agree(comm, leads ? write_stats(set, out->path) : LKS_OK);
-    if (set == NULL) return status;
-    out->all_rows = set->shards.plan.rows;
-    out->columns[0] = set->shards.plan.width[0];
-    out->columns[1] = set->shards.plan.width[1];
-    lks_dataset_destroy(set->data);
+        status = lks_comm_agree(comm, leads ? write_stats(&shards_set_of(whole)->shards, out->path)
+                                            : LKS_OK);
+    if (status == LKS_OK) {
+        const lki_shards_plan *plan = &shards_set_of(whole)->shards.plan;
+        out->all_rows = plan->rows;
+        out->columns[0] = plan->width[0];
+        out->columns[1] = plan->width[1];
+    }
+    lks_dataset_destroy(whole);
     return status;
 }

@@ -10,9 +10,11 @@
 #define LKI_SHARDS_NAME "shards"
 #define LKI_SHARDS_KEYS "shards test_fraction standardize"
 
-/* The training or the test split. Samples have the numbers of their rows, from 0. */
+/* The training or the test split. Samples have the numbers of their rows, from 0. With `training`, which was opened by this, the
+ * test shares its files and statistics. Without it this is collective: all ranks of `comm` (NULL: this process alone) measure. */
 LKS_MUSTUSE lks_status lki_shards_source_open(lks_dataset **out, lki_config *config,
-                                              lks_context *context, bool test);
+                                              lks_context *context, bool test,
+                                              const lks_dataset *training, lks_comm *comm);
 
 /* As lks_recipe_measure_shards() tells. */
 LKS_MUSTUSE lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,

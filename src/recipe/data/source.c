@@ -190,14 +190,14 @@ lks_status lki_source_open_valid(lks_dataset **out, lki_config *config, lks_cont
 }
 
 lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context, bool test,
-                           const lks_dataset *training)
+                           const lks_dataset *training, lks_comm *comm)
 {
     const char *folder;
     *out = NULL;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE))
         return lki_table_source_open(out, config, context, test, training);
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
-        return lki_shards_source_open(out, config, context, test);
+        return lki_shards_source_open(out, config, context, test, training, comm);
     if (lki_config_has(config, LKI_KEY_DATA_SERIES))
         return lki_series_source_open(out, config, context, test);
     if (lki_config_has(config, LKI_KEY_DATA_TEXT))
