@@ -165,17 +165,6 @@ static void train_print_head(const training *t, int cores)
     say_rate(t);
 }
 
-/* A single batch was trained: see that testing works too. */
-static lks_status dry_test(const training *t)
-{
-    lks_metrics sum;
-    if (t->parts.test == NULL) return LKS_OK;
-    const lks_status status = lks_recipe_evaluate(t->recipe, NULL, &sum);
-    if (status == LKS_OK && !t->report.quiet && report_is_text(t->report.format))
-        report_test("Test", &sum, report_targets_of(&t->parts.data), true);
-    return status;
-}
-
 static void say_stopped(const training *t, int64_t step)
 {
     const char *folder = t->dry_run ? NULL : lks_recipe_text(t->recipe, "checkpoint.path");
@@ -321,10 +310,6 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
     train_print_head(&t, cores);
     status = lks_recipe_run(recipe, &events, &t.run, &complete);
     running_end(&t.running);
-    if (status == LKS_OK && t.dry_run) {
-        status = dry_test(&t);
-        complete = status == LKS_OK;
-    }
     const int stopped = status == LKS_E_STOPPED ? signal_of_any(&t) : 0;
     if (stopped != 0) {
         *code = 128 + stopped;

@@ -59,7 +59,7 @@ typedef struct lks_rates {
 LKS_API lks_rates lks_rates_of(int64_t classes, const int64_t *right, const int64_t *given,
                                const int64_t *there);
 
-/* One finished epoch; counts are 0 where nothing was evaluated. */
+/* One finished epoch, or what a finished run has of its last; counts are 0 where nothing was evaluated. */
 typedef struct lks_epoch {
     int64_t epoch; /* from 1 */
     lks_metrics train, valid, test;

@@ -42,7 +42,7 @@ typedef struct lks_train_opts {
     lks_schedule schedule;
     int64_t epochs;      /* stop after these, */
     int64_t steps;       /* or after these in total; at least one of both is required */
-    int64_t eval_epochs; /* evaluate every so many epochs, default 1; and after the last epoch,
+    int64_t eval_epochs; /* evaluate every so many epochs, default 1; and at the end of the run,
                               where that decides nothing: a run that is given more goes on as if it
                               had not ended */
     int patience;        /* stop after so many evaluations without a better loss; default: never */

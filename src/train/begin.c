@@ -170,8 +170,10 @@ static lks_status check_resumed(const loop *l, const lks_run *found)
     TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
     TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;
-    const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch : epochs;
     const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
+    const int64_t cut = found->finished ? pending : 0; /* the last of the history is not whole */
+    const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch - cut
+                                               : epochs;
     if (recorded > epochs || recorded < epochs - pending) {
         return lks_fail(LKS_E_MISMATCH,
                         "checkpoint of step %lld in '%s' finished %lld epoch%s, but with %lld "
@@ -183,13 +185,18 @@ static lks_status check_resumed(const loop *l, const lks_run *found)
     return LKS_OK;
 }
 
-/* A run that ended between two evaluations was evaluated there once more. It goes on as one that
- * never ended, which has no such evaluation. */
+/* A run that ended between two evaluations, or within an epoch, was evaluated there once more. It goes on as one
+ * that never ended, which has no such evaluation. */
 static void forget_the_end(loop *l)
 {
     lks_run *run = l->run;
     lks_epoch *last = run->epochs > 0 ? &run->history[run->epochs - 1] : NULL;
-    if (!run->finished || is_finished(l) || !last || is_scheduled(l, last->epoch)) return;
+    if (!run->finished || is_finished(l) || !last) return;
+    if (has_cut_epoch(l)) {
+        run->epochs--;
+        return;
+    }
+    if (is_scheduled(l, last->epoch)) return;
     last->valid = last->test = (lks_metrics){0};
     last->valid_rates = last->test_rates = LKI_NO_RATES;
 }

@@ -52,10 +52,24 @@ static inline bool epoch_is_due(const loop *l)
     return l->run->so_far.samples > 0 && l->run->progress.step % l->batches == 0;
 }
 
+/* The history ends with an epoch that the run's end has cut, which is still that of run->so_far. */
+static inline bool has_cut_epoch(const loop *l)
+{
+    const lks_run *run = l->run;
+    return run->epochs > 0 && run->history[run->epochs - 1].epoch > run->progress.step / l->batches;
+}
+
+/* The run ends within an epoch, and its evaluation is not done. */
+static inline bool end_is_due(const loop *l)
+{
+    return l->run->so_far.samples > 0 && l->run->progress.step >= l->last_step && !has_cut_epoch(l);
+}
+
 static inline bool is_finished(const loop *l)
 {
     const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
-    return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
+    return !epoch_is_due(l) && !end_is_due(l) &&
+           (l->run->progress.step >= l->last_step || !patient);
 }
 
 static inline bool is_scheduled(const loop *l, int64_t epoch)

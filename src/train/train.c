@@ -103,13 +103,14 @@ static bool train_judge(loop *l, const lks_metrics *watched)
     return better;
 }
 
-/* Evaluation, what is best, the history. `asked` receives what on_epoch returned. */
+/* Evaluation, what is best, the history, behind an epoch or what the run has of its last one. `asked` receives what on_epoch returned. */
 static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
 {
     const lks_train_events *events = &l->opts.events;
     lks_run *run = l->run;
     const int64_t last = run->progress.step - 1;
-    lks_epoch epoch = {.epoch = run->progress.step / l->batches,
+    const bool whole = epoch_is_due(l);
+    lks_epoch epoch = {.epoch = last / l->batches + 1,
                        .train = run->so_far,
                        .seconds = run->so_far_seconds,
                        .valid_rates = LKI_NO_RATES,
@@ -117,7 +118,7 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
     epoch.learning_rate = rate_of(l, last);
 
     const bool measured = l->opts.valid || l->opts.test;
-    const bool scheduled = is_scheduled(l, epoch.epoch);
+    const bool scheduled = whole && is_scheduled(l, epoch.epoch);
     if (measured && (scheduled || run->progress.step >= l->last_step)) {
         TRY(lki_loop_evaluate(l, l->opts.valid, &epoch.valid, &epoch.valid_rates));
         TRY(lki_loop_evaluate(l, l->opts.test, &epoch.test, &epoch.test_rates));
@@ -125,8 +126,10 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
         if (scheduled) *better = train_judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
     }
     TRY(agree(l, append_epoch(run, &epoch)));
-    run->so_far = (lks_metrics){0};
-    run->so_far_seconds = 0.0;
+    if (whole) { /* else a longer run goes on in it */
+        run->so_far = (lks_metrics){0};
+        run->so_far_seconds = 0.0;
+    }
     *asked = agree(l, events->on_epoch ? events->on_epoch(events->user, &epoch) : LKS_OK);
     return LKS_OK;
 }
@@ -182,14 +185,14 @@ static lks_status run_loop(loop *l)
     while (!is_finished(l)) {
         lks_status asked = LKS_OK;
         bool due = false, better = false;
-        if (!epoch_is_due(l)) {
+        if (!epoch_is_due(l) && !end_is_due(l)) {
             TRY(train_step(l, &asked));
             TRY(come_together(l));
             due = l->opts.save_steps > 0 && run->progress.step % l->opts.save_steps == 0;
             if (waits(l, &due, &asked)) continue;
         }
         /* Asked to stop: the evaluation waits until the run is resumed. */
-        if (asked == LKS_OK && epoch_is_due(l)) {
+        if (asked == LKS_OK && (epoch_is_due(l) || end_is_due(l))) {
             TRY(end_epoch(l, &better, &asked));
             due = due || epoch_is_saved(l, better);
         }

@@ -73,6 +73,7 @@ static void shortened_runs_are_finished(void **state)
         assert_int_equal(status, part == 0 ? LKS_E_STOPPED : LKS_OK);
         assert_int_equal(run.progress.step, 10);
         assert_int_equal(run.finished, part == 1);
+        assert_int_equal(run.epochs, 1 + part); /* the second as far as it came */
         lks_run_clear(&run);
         job_close(j);
     }
@@ -116,6 +117,37 @@ static void seconds_are_those_of_an_epoch(void **state)
     job_close(j);
 }
 
+/* A run that ends within an epoch is evaluated there, once, and goes on as one that has not ended. */
+static void a_cut_epoch_is_evaluated(void **state)
+{
+    (void)state;
+    enum { WITHIN = JOB_BATCHES + 3, SAMPLES = 3 * TINY_BATCH };
+    static const int64_t ends[] = {WITHIN, WITHIN, WITHIN + 1, 2 * JOB_BATCHES};
+    for (int part = 0; part < 4; part++) {
+        lks_run run;
+        job *j = job_open(&NET, 1);
+        lks_train_opts opts = job_opts(j, folder);
+        opts.resume = true;
+        opts.steps = ends[part];
+        LKT_OK(lks_train(j->net.context, &opts, &run));
+        const lks_epoch *last = &run.history[1];
+        assert_int_equal(run.epochs, 2);
+        assert_int_equal(last->epoch, 2);
+        assert_int_equal(last->valid.samples, JOB_HELD);
+        assert_int_equal(j->epochs, part == 0 ? 2 : part == 1 ? 0 : 1); /* events */
+        if (part < 3) {
+            assert_int_equal(last->train.samples, SAMPLES + (part == 2) * TINY_BATCH);
+            assert_int_equal(run.best_step, JOB_BATCHES); /* the end decides nothing */
+            assert_memory_equal(&last->train, &run.so_far, sizeof run.so_far);
+        } else {
+            assert_int_equal(last->train.samples, TINY_SAMPLES);
+            assert_int_equal(run.so_far.samples, 0);
+        }
+        lks_run_clear(&run);
+        job_close(j);
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -123,7 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(other_epochs_are_refused),      TEST(validation_decides),
         TEST(shortened_runs_are_finished),   TEST(data_may_become_known),
-        TEST(seconds_are_those_of_an_epoch),
+        TEST(seconds_are_those_of_an_epoch), TEST(a_cut_epoch_is_evaluated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

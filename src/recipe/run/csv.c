@@ -73,10 +73,11 @@ lks_status lki_csv_write(const lks_recipe *recipe)
     csv_titles(&e, columns);
     for (int64_t i = 0; i < recipe->run.epochs; i++) {
         const lks_epoch *epoch = &recipe->run.history[i];
+        const int64_t end = epoch->epoch * batches, run_end = recipe->run.progress.step;
         char text[64];
         lki_emit_raw(&e, text,
                      (size_t)lki_text(text, sizeof text, "%" PRId64 ",%" PRId64, epoch->epoch,
-                                      epoch->epoch * batches));
+                                      end < run_end ? end : run_end));
         csv_metrics(&e, &epoch->train, columns);
         csv_metrics(&e, &epoch->valid, columns);
         csv_metrics(&e, &epoch->test, columns);

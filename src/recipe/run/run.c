@@ -327,13 +327,10 @@ static void recipe_note(const lks_recipe *recipe, lks_error *first, lks_status s
 lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, const lks_run **run)
 {
     lks_error first = {.status = LKS_OK};
-    lks_metrics sum;
     bool complete;
     const lks_status trained = lks_recipe_run(recipe, events, run, &complete);
     if (!complete) return trained;
-    if (lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN))
-        return recipe->test != NULL && trained == LKS_OK ? lks_recipe_evaluate(recipe, NULL, &sum)
-                                                         : trained;
+    if (lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN)) return trained;
     recipe_note(recipe, &first, trained);
     const char *weights = lki_weights_file(recipe);
     if (weights != NULL)
