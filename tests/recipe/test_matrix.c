@@ -121,8 +121,8 @@ static void it_is_of_the_best(void **state)
     assert_true(wrong[0] != wrong[2]);
 }
 
-/* A run that ends within an epoch has not tested its last weights. */
-static void where_there_was_no_test_one_is_made(void **state)
+/* A run that ends within an epoch is tested there, once. */
+static void a_cut_epoch_is_counted(void **state)
 {
     static const char *const steps[] = {"train.epochs=null", "train.steps=17", NULL};
     lks_recipe *recipe;
@@ -195,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_pass_is_made_for_it),
         cmocka_unit_test(it_is_of_the_best),
-        cmocka_unit_test(where_there_was_no_test_one_is_made),
+        cmocka_unit_test(a_cut_epoch_is_counted),
         cmocka_unit_test(any_ranks_count_the_same),
         cmocka_unit_test(counts_alone),
     };

@@ -10,7 +10,7 @@ static void count_sample(void *user, const lks_prediction *p)
     lks_class_counts_add(user, p->label, p->best);
 }
 
-/* Where the training has not tested these weights itself: it ended within an epoch, or was complete already. */
+/* Where the training has not tested these weights itself, as it was complete already. */
 static lks_status count_test_classes(lks_recipe *recipe)
 {
     const int64_t classes = lks_model_get_info(recipe->session.model).classes;
