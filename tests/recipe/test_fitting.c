@@ -114,7 +114,7 @@ static void the_last_test_is_enough(void **state)
     expect_same(first, train(again, "run", BATCHES, 0));
     json_decref(first);
     json_decref(train(valid, NULL, BATCHES, (EPOCHS - 1) * BATCHES + EPOCHS * VALID_BATCHES));
-    json_decref(train(steps, NULL, BATCHES, 2 * BATCHES)); /* within an epoch */
+    json_decref(train(steps, NULL, BATCHES, 2 * BATCHES));              /* within an epoch */
     json_decref(train(patient, NULL, BATCHES, (EPOCHS - 1) * BATCHES)); /* the last is the best */
 }
 

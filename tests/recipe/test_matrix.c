@@ -193,10 +193,8 @@ static void counts_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_pass_is_made_for_it),
-        cmocka_unit_test(it_is_of_the_best),
-        cmocka_unit_test(a_cut_epoch_is_counted),
-        cmocka_unit_test(any_ranks_count_the_same),
+        cmocka_unit_test(no_pass_is_made_for_it), cmocka_unit_test(it_is_of_the_best),
+        cmocka_unit_test(a_cut_epoch_is_counted), cmocka_unit_test(any_ranks_count_the_same),
         cmocka_unit_test(counts_alone),
     };
     return cmocka_run_group_tests_name("matrix", tests, set_up, tear_down);
