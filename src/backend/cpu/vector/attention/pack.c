@@ -84,11 +84,13 @@ INLINE void scores_tile(const int R, const float *a, int64_t rows, const float *
         tile_zero(R, acc);
         for (int64_t e = d; e < end; e += PANEL)
             tile_run(R, acc, a + e * rows, PANEL, 1, b + e * PANEL, smaller(end - e, PANEL));
-        if (d > 0) tile_load(R, before, s, SIDE, PANEL);
-        UNROLL
-        for (int r = 0; r < R && d > 0; r++) {
-            acc[r][0] = before[r][0] + acc[r][0];
-            acc[r][1] = before[r][1] + acc[r][1];
+        if (d > 0) {
+            tile_load(R, before, s, SIDE, PANEL);
+            UNROLL
+            for (int r = 0; r < R; r++) {
+                acc[r][0] = before[r][0] + acc[r][0];
+                acc[r][1] = before[r][1] + acc[r][1];
+            }
         }
         tile_store(R, acc, s, SIDE, PANEL);
     }
