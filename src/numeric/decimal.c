@@ -125,6 +125,66 @@ static const char *scan_exponent(const char *at, const char *end, int *exponent)
     return at > digits ? at : NULL;
 }
 
+/* Eight bytes as a little-endian number. */
+static uint64_t load_8(const char *at)
+{
+    uint64_t out;
+    memcpy(&out, at, sizeof out);
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(out) : out;
+}
+
+/* How many of the eight characters, from the first one, are digits; `x` has '0' taken from each by exclusive or. */
+static int count_digits(uint64_t x)
+{
+    /* A byte above 9 carries into its high bit. What a carry out of it does to the bytes behind it does not matter. */
+    const uint64_t other = ((x + 0x7676767676767676) | x) & 0x8080808080808080;
+    return other != 0 ? __builtin_ctzll(other) / 8 : 8;
+}
+
+/* The number of eight digits, the first in the lowest byte: neighbours are joined to pairs, to fours and to one. */
+static uint64_t join_digits(uint64_t x)
+{
+    x = x * 10 + (x >> 8);
+    x = (x & 0x000000FF000000FF) * 0x000F424000000064 +      /* 10^6, 100 */
+        (x >> 16 & 0x000000FF000000FF) * 0x0000271000000001; /* 10^4, 1 */
+    return x >> 32;
+}
+
+/* Appends 1 to 7 digits, the first of the eight characters at `at`, to *w. Returns how many; 0: there are none or more. */
+static int scan_few(const char *at, uint64_t *w)
+{
+    static const uint64_t shift[] = {0, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+    const uint64_t x = load_8(at) ^ 0x3030303030303030;
+    const int count = count_digits(x);
+    if (count == 0 || count == 8) return 0;
+    *w = *w * shift[count] + join_digits(x << (64 - 8 * count));
+    return count;
+}
+
+/*
+ * A number as most tables have them: "-12" or "3.25", up to 7 digits before and behind the point. They are looked at in one go: a
+ * loop over them ends where the processor cannot foresee it, and that took most of the time. NULL: it is something else.
+ */
+static const char *scan_short(const char *at, const char *end, double *out)
+{
+    static const double sign[] = {1, -1};
+    uint64_t w = 0;
+    int behind = 0;
+    if (end - at < 9) return NULL;
+    const bool negative = *at == '-';
+    at += negative;
+    const int before = scan_few(at, &w);
+    if (before == 0) return NULL;
+    at += before;
+    if (*at == '.') {
+        if (end - at < 9 || (behind = scan_few(at + 1, &w)) == 0) return NULL;
+        at += 1 + behind;
+    }
+    if ((*at | 32) == 'e') return NULL;
+    *out = sign[negative] * (double)(int64_t)w / power_of_10[behind];
+    return at;
+}
+
 /* Digits, of which some may stand behind a point; *w is their number where it has no more than MOST_DIGITS. */
 static const char *scan_digits(const char *at, const char *end, uint64_t *w, int *behind,
                                bool *fits)
@@ -148,7 +208,7 @@ static const char *scan_digits(const char *at, const char *end, uint64_t *w, int
     return at;
 }
 
-const char *lki_decimal_scan(const char *text, const char *end, double *out)
+static const char *scan_any(const char *text, const char *end, double *out)
 {
     const char *at = text;
     uint64_t w;
@@ -165,6 +225,12 @@ const char *lki_decimal_scan(const char *text, const char *end, double *out)
     const double size = w != 0 ? scale_exactly(w, exponent) : 0;
     *out = negative ? -size : size;
     return at;
+}
+
+const char *lki_decimal_scan(const char *text, const char *end, double *out)
+{
+    const char *stop = scan_short(text, end, out);
+    return stop != NULL ? stop : scan_any(text, end, out);
 }
 
 bool lki_decimal_read(const char *text, size_t bytes, double *out)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "numeric/decimal.h"
 #include "support/locale.h"
@@ -158,6 +160,49 @@ static void scanned_as_far_as_it_goes(void **state)
     }
 }
 
+static int put_digits(char *out, lkt_random *random, int count)
+{
+    for (int i = 0; i < count; i++) out[i] = (char)('0' + lkt_random_from(random, 0, 9));
+    return count;
+}
+
+/* Numbers of all lengths with more text behind them, as in tables; and at the end of what can be read, cut at every place. */
+static void before_more_text(void **state)
+{
+    (void)state;
+    static const char *const behind[] = {",12345678",     ";1.5,-2.25",  "\n12,3456,7890",
+                                         "\r\n-1,-2,-3,", "x.5e7,1,2,3", "/:0000000",
+                                         "-1234567,8"};
+    lkt_random random = lkt_random_make("more text", 3);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+    for (int i = 0; i < 100000; i++) {
+        const int before = (int)lkt_random_from(&random, 0, 10),
+                  after = (int)lkt_random_from(&random, before == 0, 10);
+        const bool point = before == 0 || lkt_random_from(&random, 0, 1) == 1;
+        const char *const sign[] = {"", "", "-", "+"}, *const power[] = {"", "", "e3", "E-2"};
+        char text[64];
+        int n = snprintf(text, sizeof text, "%s", sign[lkt_random_from(&random, 0, 3)]);
+        n += put_digits(text + n, &random, before);
+        if (point) text[n++] = '.';
+        if (point) n += put_digits(text + n, &random, after);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s",
+                      power[lkt_random_from(&random, 0, 3)]);
+        const double expected = strtod(text, NULL);
+        const int64_t more = lkt_random_below(&random, sizeof behind / sizeof *behind);
+        snprintf(text + n, sizeof text - (size_t)n, "%s", behind[more]);
+        for (size_t bytes = (size_t)n; bytes <= strlen(text); bytes++) {
+            char *at = memcpy(pages + page - bytes, text, bytes);
+            double found = -1;
+            const char *stop = lki_decimal_scan(at, at + bytes, &found);
+            if (stop != at + n || memcmp(&found, &expected, sizeof found) != 0)
+                fail_msg("'%.*s' is %a, expected %a", (int)bytes, at, found, expected);
+        }
+    }
+    munmap(pages, 2 * page);
+}
+
 static void in_any_locale(void **state)
 {
     (void)state;
@@ -181,6 +226,7 @@ int main(void)
         cmocka_unit_test(halfway),
         cmocka_unit_test(what_is_no_number),
         cmocka_unit_test(scanned_as_far_as_it_goes),
+        cmocka_unit_test(before_more_text),
         cmocka_unit_test(in_any_locale),
     };
     return cmocka_run_group_tests_name("decimal", tests, NULL, NULL);

@@ -110,12 +110,15 @@ static lks_status read_cell(const reader *r, const uint8_t *record, int column,
     return LKS_OK;
 }
 
-/* A number that fills its field, as most do: where the field ends, or NULL. */
+/*
+ * A number that fills its field, as most do: where the field ends, or NULL. No number goes beyond `end`, behind which is the end of
+ * a line; but that the scan may look there lets it take the record's last numbers in one go, too.
+ */
 static const uint8_t *read_plain(const reader *r, const uint8_t *at, const uint8_t *end,
                                  lki_cell *out)
 {
-    const uint8_t *stop = (const uint8_t *)lki_decimal_scan((const char *)at, (const char *)end,
-                                                            &out->number);
+    const uint8_t *stop = (const uint8_t *)lki_decimal_scan((const char *)at,
+                                                            (const char *)r->csv.end, &out->number);
     return stop != NULL && (stop == end || *stop == r->csv.separator) ? stop : NULL;
 }
 
@@ -158,7 +161,9 @@ static const uint8_t *next_record(const reader *r, const uint8_t *end)
 static void count_quotes(reader *r, chunk *c)
 {
     (void)r;
-    for (const uint8_t *p = c->begin; p < c[1].begin; p++) c->inside ^= *p == '"';
+    bool odd = false; /* not the chunk's own, which bytes might be a part of */
+    for (const uint8_t *p = c->begin; p < c[1].begin; p++) odd ^= *p == '"';
+    c->inside = odd;
 }
 
 static void count_rows(reader *r, chunk *c)

@@ -76,6 +76,7 @@ bool lki_csv_field_is_missing(const lki_field *field)
 {
     static const char *const words[] = {"na", "n/a", "nan", "null", "none"};
     if (field->bytes == 0) return true;
+    if (field->bytes > 4 || (field->text[0] | 32) != 'n') return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (field->bytes == strlen(words[i]) &&
             strncasecmp((const char *)field->text, words[i], field->bytes) == 0)
