@@ -80,6 +80,6 @@ foreach(mpi openmpi mpich)
   if(mpi IN_LIST LKS_MPIS)
     add_test(NAME dist/faults/${mpi} COMMAND ${PROJECT_SOURCE_DIR}/tools/fault-campaign
              $<TARGET_FILE:lockstep> ${${mpi}_faults} 3 ${mpi})
-    set_tests_properties(dist/faults/${mpi} PROPERTIES TIMEOUT 240)
+    set_tests_properties(dist/faults/${mpi} PROPERTIES TIMEOUT 400)
   endif()
 endforeach()
