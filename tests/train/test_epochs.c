@@ -138,6 +138,7 @@ static void a_cut_epoch_is_evaluated(void **state)
         if (part < 3) {
             assert_int_equal(last->train.samples, SAMPLES + (part == 2) * TINY_BATCH);
             assert_int_equal(run.best_step, JOB_BATCHES); /* the end decides nothing */
+            assert_int_equal(run.bad_epochs, 0);
             assert_memory_equal(&last->train, &run.so_far, sizeof run.so_far);
         } else {
             assert_int_equal(last->train.samples, TINY_SAMPLES);
