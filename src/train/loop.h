@@ -65,11 +65,15 @@ static inline bool end_is_due(const loop *l)
     return l->run->so_far.samples > 0 && l->run->progress.step >= l->last_step && !has_cut_epoch(l);
 }
 
+static inline bool evaluation_is_due(const loop *l)
+{
+    return epoch_is_due(l) || end_is_due(l);
+}
+
 static inline bool is_finished(const loop *l)
 {
     const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
-    return !epoch_is_due(l) && !end_is_due(l) &&
-           (l->run->progress.step >= l->last_step || !patient);
+    return !evaluation_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
 }
 
 static inline bool is_scheduled(const loop *l, int64_t epoch)

@@ -103,7 +103,8 @@ static bool train_judge(loop *l, const lks_metrics *watched)
     return better;
 }
 
-/* Evaluation, what is best, the history, behind an epoch or what the run has of its last one. `asked` receives what on_epoch returned. */
+/* Evaluation, what is best, the history, behind an epoch or what the run has of its last one. `asked` receives what
+ * on_epoch returned. */
 static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
 {
     const lks_train_events *events = &l->opts.events;
@@ -185,14 +186,14 @@ static lks_status run_loop(loop *l)
     while (!is_finished(l)) {
         lks_status asked = LKS_OK;
         bool due = false, better = false;
-        if (!epoch_is_due(l) && !end_is_due(l)) {
+        if (!evaluation_is_due(l)) {
             TRY(train_step(l, &asked));
             TRY(come_together(l));
             due = l->opts.save_steps > 0 && run->progress.step % l->opts.save_steps == 0;
             if (waits(l, &due, &asked)) continue;
         }
         /* Asked to stop: the evaluation waits until the run is resumed. */
-        if (asked == LKS_OK && (epoch_is_due(l) || end_is_due(l))) {
+        if (asked == LKS_OK && evaluation_is_due(l)) {
             TRY(end_epoch(l, &better, &asked));
             due = due || epoch_is_saved(l, better);
         }
