@@ -32,9 +32,8 @@ typedef struct lki_spent {
 typedef struct lki_scores {
     int64_t targets;
     lks_fit *fit; /* [targets], or NULL; free it */
-    lki_fits *
-        sums; /* of the training's own test behind its last step; NULL: there is no such test, or */
-    bool tested; /* it has not been made */
+    lki_fits *sums; /* of the training's own test behind its last step; NULL: none are wanted */
+    bool tested;    /* that test has been made */
 } lki_scores;
 
 typedef enum lki_recipe_state {
