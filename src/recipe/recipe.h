@@ -31,7 +31,7 @@ typedef struct lki_spent {
 /* What the weights at the end of a run make of test data that is numbers; of classes the run has it. */
 typedef struct lki_scores {
     int64_t targets;
-    lks_fit *fit; /* [targets], or NULL; free it */
+    lks_fit *fit;   /* [targets], or NULL; free it */
     lki_fits *sums; /* of the training's own test behind its last step; NULL: none are wanted */
     bool tested;    /* that test has been made */
 } lki_scores;
