@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,9 @@ int lki_text(char *out, size_t size, const char *format, ...)
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
 {
     const lki_text_caller had = lki_text_enter();
-    for (int digits = 1; digits <= 9; digits++) {
+    const bool is_integer = fabsf(number) < 1e7f && truncf(number) == number; /* 100, not 1e+02 */
+    if (is_integer) snprintf(out, LKI_NUMBER_SIZE, "%.0f", (double)number);
+    for (int digits = 1; digits <= 9 && !is_integer; digits++) {
         snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, (double)number);
         if (strtof(out, NULL) == number) break;
     }

@@ -34,8 +34,9 @@ const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buf
                                   type_suffix(node->in[0], suffix, sizeof suffix));
         if (node->in_count > 1 && !lki_op_get(node->op)->is_loss &&
             !lki_shape_equal(first, &node->in[1]->shape))
-            snprintf(in + used, sizeof in - (size_t)used, " with=%s",
-                     lki_shape_print(&node->in[1]->shape, shape, sizeof shape));
+            snprintf(in + used, sizeof in - (size_t)used, " with=%s%s",
+                     lki_shape_print(&node->in[1]->shape, shape, sizeof shape),
+                     type_suffix(node->in[1], suffix, sizeof suffix));
     }
     snprintf(buffer, size, "%s%s%s%s", lki_op_get(node->op)->name, attributes[0] != '\0' ? " " : "",
              attributes, in);

@@ -132,28 +132,49 @@ static lks_tensor *second_input(lks_graph *graph, lks_tensor *x, const lks_shape
                                  "the last dimension of an image");
 }
 
+/* The first input of a line whose second are the graph's tokens. */
+static lks_tensor *beside_tokens(lks_graph *graph, const lki_line *line)
+{
+    const lks_shape *in = &line->input.shape;
+    lks_tensor *tokens = lks_input(graph, &(lks_input_opts){.shape = line->second,
+                                                            .dtype = LKS_I32,
+                                                            .vocabulary = line->words});
+    if (line->input.dtype == LKS_F32 && in->ndim == 2 && line->second.ndim == 1 &&
+        in->dim[0] == line->second.dim[0])
+        return lks_embedding(graph, tokens, &(lks_embedding_opts){.units = in->dim[1]});
+    return lks_graph_fail(graph, "the tokens of with have to be one for each position of in, such "
+                                 "as in=8x64x96 with=64:1000");
+}
+
 lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *heap,
                                  lks_graph *graph, const char *text)
 {
     lki_line line;
-    lki_layer l = {.heap = heap, .graph = graph, .where = "op", .single = true};
+    lki_layer l = {.heap = heap, .graph = graph, .where = "op"};
     lki_op_id id;
     *out = NULL;
     LKI_TRY(lki_line_read(&line, heap, l.where, text));
     LKI_TRY(lki_layer_find(&id, l.where, line.name, true));
     LKI_TRY(lki_line_sizes(&line, l.where));
-    l.x = lks_input(graph, &line.input);
     const bool two = lki_op_get(id)->inputs == 2 && !lki_op_get(id)->is_loss;
-    if (line.second.ndim > 0 && !two)
+    const bool tokens = line.words > 0 && lki_op_get(id)->reads_tokens;
+    if (line.second.ndim > 0 && !two && !tokens)
         return LKI_FAIL(LKS_E_INVALID, "op: %s has one input, but with gives a second", line.name);
+    if (line.words > 0 && !tokens)
+        return LKI_FAIL(LKS_E_INVALID, "op: %s takes numbers, but with gives tokens", line.name);
+    l.single = !tokens; /* the graph's are found by what builds the layer */
+    l.x = tokens ? beside_tokens(graph, &line) : lks_input(graph, &line.input);
     if (two) {
         LKI_TRY(add_named(&l, "second", second_input(graph, l.x, &line.second)));
         lki_line_add(heap, &line, "with", "second");
     }
-    const lks_status status = lki_heap_status(heap, lki_layer_build(&l, id, &line.options));
+    LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, id, &line.options)));
+    if (tokens && l.x != NULL && l.x->node->in_count < 2)
+        return LKI_FAIL(LKS_E_INVALID, "op: with gives tokens, but %s reads them with masked alone",
+                        line.name);
     *samples = line.samples;
     *out = l.x;
-    return status;
+    return LKS_OK;
 }
 
 static lks_status build_line(lks_tensor **out, lki_heap *heap, lks_graph *graph, lks_tensor *x,

@@ -126,7 +126,16 @@ lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where, const
     return lki_heap_status(heap, check_twice(out, where));
 }
 
-/* "8x28x28x1", "8x28x28x1:u8", or, of tokens below 1,000, "8x64:1000" */
+/* "" or, of tokens below 1,000, ":1000": returns what stands behind it. */
+static const char *read_words(const char *text, int64_t *words)
+{
+    int count = 0;
+    *words = 0;
+    const char *rest = *text == ':' ? read_sizes(text + 1, words, &count, 1) : text;
+    return *rest == '\0' && count == 1 ? rest : text;
+}
+
+/* "8x28x28x1", "8x28x28x1:u8", or, of tokens, "8x64:1000" */
 static lks_status read_in(lki_line *out, const char *where, const char *text)
 {
     int64_t size[LKS_MAX_DIMS + 1];
@@ -134,8 +143,7 @@ static lks_status read_in(lki_line *out, const char *where, const char *text)
     const char *rest = read_sizes(text, size, &count, LKS_MAX_DIMS + 1);
     const bool bytes = strcmp(rest, ":u8") == 0;
     int64_t vocabulary = 0;
-    int one;
-    if (*rest == ':' && !bytes && *read_sizes(rest + 1, &vocabulary, &one, 1) == '\0') rest = "";
+    if (!bytes) rest = read_words(rest, &vocabulary);
     if ((*rest != '\0' && !bytes) || count < 2)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: in is '%.60s', expected the number of samples and the shape of one, "
@@ -154,10 +162,11 @@ static lks_status read_in(lki_line *out, const char *where, const char *text)
 static lks_status read_with(lki_line *out, const char *where, const char *text)
 {
     const char *rest = read_sizes(text, out->second.dim, &out->second.ndim, LKS_MAX_DIMS);
+    rest = read_words(rest, &out->words);
     if (*rest == '\0' && out->second.ndim > 0) return LKS_OK;
     return LKI_FAIL(LKS_E_INVALID,
                     "%s: with is '%.60s', expected the shape of one sample of the second input, "
-                    "such as with=28x28x3",
+                    "such as with=28x28x3 (of tokens below 1,000 with=64:1000)",
                     where, text);
 }
 

@@ -13,6 +13,7 @@ typedef struct lki_line {
     int64_t samples;       /* lki_line_sizes() reads these three from in and with */
     lks_input_opts input;  /* shape and type of one sample */
     lks_shape second;      /* of the second input, where it is another one; ndim 0: not given */
+    int64_t words;         /* the second input are tokens below this; 0: numbers */
 } lki_line;
 
 /*
@@ -24,8 +25,8 @@ typedef struct lki_line {
 LKS_MUSTUSE lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where,
                                      const char *text);
 
-/* `in` is the number of samples and the shape of one (":u8" behind it: bytes), `with` the shape of a
- * second input. */
+/* `in` is the number of samples and the shape of one (":u8" behind it: bytes; ":1000": tokens), `with` the shape of a
+ * second input (":1000": tokens). */
 LKS_MUSTUSE lks_status lki_line_sizes(lki_line *line, const char *where);
 
 /* One more option. */

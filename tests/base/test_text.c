@@ -18,6 +18,9 @@ static void short_and_exact(void **state)
     assert_string_equal(lki_text_float(text, -0.0f), "-0");
     assert_string_equal(lki_text_float(text, 1.0f / 3), "0.33333334");
     assert_string_equal(lki_text_float(text, 0x1.fffffep127f), "3.4028235e+38");
+    assert_string_equal(lki_text_float(text, 100.0f), "100");
+    assert_string_equal(lki_text_float(text, -9999999.0f), "-9999999");
+    assert_string_equal(lki_text_float(text, 1e7f), "1e+07");
     lkt_random random = lkt_random_make("text", 1);
     for (int i = 0; i < 20000; i++) {
         const uint32_t bits = (uint32_t)lkt_random_bits(&random);

@@ -114,7 +114,7 @@ static void every_layer_of_a_sequence_is_built(void **state)
 {
     (void)state;
     static const char *const printed[] = {
-        "attention heads=4 kv_heads=2 causal dropout=0.1 rotary=1e+02",
+        "attention heads=4 kv_heads=2 causal dropout=0.1 rotary=100",
         "attention heads=1 causal masked",
         "layer_norm no_bias",
         "rms_norm epsilon=0.001",

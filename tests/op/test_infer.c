@@ -214,7 +214,7 @@ static void attention_of_heads(void **state)
                                             .rotary = 10000.0f,
                                             .padding = 8});
     expect_shape(y, "7x64");
-    expect_print(y, "heads=8 kv_heads=2 causal dropout=0.1 rotary=1e+04 masked padding=8");
+    expect_print(y, "heads=8 kv_heads=2 causal dropout=0.1 rotary=10000 masked padding=8");
     assert_int_equal(y->node->multiply_adds, 2 * 8 * 8 * 7 * 8 / 2);
     assert_int_equal(y->node->in_count, 2);
     assert_int_equal(y->node->param_count, 0);

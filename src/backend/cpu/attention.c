@@ -122,13 +122,12 @@ static void attention_one(const attention_plan *p, const lki_args *args)
     const sample s = sample_of(p, args, 0);
     for (int64_t h = 0; h < p->a.heads; h++) {
         lki_attention_head head = head_of(&s, h);
+        float *out = (float *)args->out + h * p->a.head_width;
         head.cache = (char *)args->state + (size_t)(h / p->a.group) * p->cache;
         if (h % p->a.group == 0)
             vector->forward_follow(&head, args->at, head.cache, args->workspace);
-        head.q -= args->at * head.row;
-        vector->forward(&head, args->at, args->at + 1,
-                        (float *)args->out + (h - args->at * p->a.heads) * p->a.head_width,
-                        p->a.heads * p->a.head_width, NULL, NULL, args->workspace);
+        vector->forward(&head, args->at, args->at + 1, out, p->a.heads * p->a.head_width, NULL, NULL,
+                        args->workspace);
     }
 }
 

@@ -238,8 +238,8 @@ typedef struct lki_vector_attention {
     size_t (*state_bytes)(int64_t positions, int64_t width);
     void (*forward_follow)(const lki_attention_head *head, int64_t at, void *cache,
                            void *workspace);
-    /* Rows [first, last) of a head: row i to out + i out_row. Of each: the largest score, 0 of a row that sees no key,
-     * and the inverse of the sum of exponentials (0), at most + i, inverse + i; both may be NULL. */
+    /* Rows [first, last) of a head: head->q, out, most and inverse begin with row `first`. Of each: y, the largest score,
+     * 0 of a row that sees no key, and the inverse of the sum of exponentials (0); most and inverse may be NULL. */
     void (*forward)(const lki_attention_head *head, int64_t first, int64_t last, float *out,
                     int64_t out_row, float *most, float *inverse, void *workspace);
     /* Backward of a kv head: begin, each of its heads, end. out, most and inverse are what forward wrote. */

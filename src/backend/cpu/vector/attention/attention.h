@@ -41,8 +41,8 @@ INLINE int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rows [first, first + count) of x, `row` floats apart, turned by their positions if `turns`, into rows [0, count) of
- * panels that have `rows`; behind them zeros up to a whole block. `room`: a row. */
+/* `count` rows of x, `row` floats apart, turned by their positions, from `first` on, if `turns`, into rows [0, count)
+ * of panels that have `rows`; behind them zeros up to a whole block. `room`: a row. */
 void LKI_ISA_NAME(lki_attention_panels)(const lki_attention_head *head, const float *x, int64_t row,
                                         bool turns, int64_t first, int64_t count, int64_t rows,
                                         float *room, float *panels);

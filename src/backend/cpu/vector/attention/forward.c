@@ -70,9 +70,8 @@ static void attention_forward_follow(const lki_attention_head *head, int64_t at,
         for (int64_t d = 0; d < width; d += PANEL)
             memset(values + (d * rows + at * PANEL), 0, sizeof(float) * SIDE * PANEL);
     }
-    /* Rows of head->k are counted from this one; those of a turn from the first. */
     LKI_ISA_NAME(lki_attention_panels)
-    (head, head->k - at * head->row, head->row, true, at, 1, SIDE, w.row, w.q);
+    (head, head->k, head->row, true, at, 1, SIDE, w.row, w.q);
     for (int64_t d = 0; d < width; d++)
         keys[at / PANEL * PANEL * width + d * PANEL + at % PANEL] =
             w.q[d / PANEL * SIDE * PANEL + d % PANEL];
@@ -206,7 +205,7 @@ static void attention_forward(const lki_attention_head *head, int64_t first, int
         const int64_t end = smaller(i + SIDE, last);
         const int64_t keys = head->causal ? end : head->positions;
         LKI_ISA_NAME(lki_attention_panels)
-        (head, head->q, head->row, true, i, end - i, SIDE, w.row, w.q);
+        (head, head->q + (i - first) * head->row, head->row, true, i, end - i, SIDE, w.row, w.q);
         memset(w.o, 0, sizeof(float) * (size_t)(SIDE * panel_width(head->width)));
         memset(w.lanes, 0, sizeof(float) * SIDE * 16);
         for (int64_t r = 0; r < SIDE; r++) w.most[r] = -__builtin_inff();
@@ -218,8 +217,9 @@ static void attention_forward(const lki_attention_head *head, int64_t first, int
             }
         }
         for (int64_t r = i; r < end; r++)
-            forward_row(head, &w, r - i, out + r * out_row, most != NULL ? most + r : NULL,
-                        inverse != NULL ? inverse + r : NULL);
+            forward_row(head, &w, r - i, out + (r - first) * out_row,
+                        most != NULL ? most + (r - first) : NULL,
+                        inverse != NULL ? inverse + (r - first) : NULL);
     }
 }
 

@@ -24,7 +24,7 @@ void LKI_ISA_NAME(lki_attention_panels)(const lki_attention_head *head, const fl
 {
     const int64_t width = head->width;
     for (int64_t r = 0; r < whole_blocks(count); r++) {
-        const float *from = x + (r < count ? first + r : 0) * row;
+        const float *from = x + (r < count ? r : 0) * row;
         if (r < count && turns && head->cosine != NULL) {
             attention_turn(head, from, first + r, 1.0f, room);
             from = room;
