@@ -136,9 +136,9 @@ static lks_tensor *second_input(lks_graph *graph, lks_tensor *x, const lks_shape
 static lks_tensor *beside_tokens(lks_graph *graph, const lki_line *line)
 {
     const lks_shape *in = &line->input.shape;
-    lks_tensor *tokens = lks_input(graph, &(lks_input_opts){.shape = line->second,
-                                                            .dtype = LKS_I32,
-                                                            .vocabulary = line->words});
+    lks_tensor *tokens = lks_input(
+        graph,
+        &(lks_input_opts){.shape = line->second, .dtype = LKS_I32, .vocabulary = line->words});
     if (line->input.dtype == LKS_F32 && in->ndim == 2 && line->second.ndim == 1 &&
         in->dim[0] == line->second.dim[0])
         return lks_embedding(graph, tokens, &(lks_embedding_opts){.units = in->dim[1]});

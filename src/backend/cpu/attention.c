@@ -126,8 +126,8 @@ static void attention_one(const attention_plan *p, const lki_args *args)
         head.cache = (char *)args->state + (size_t)(h / p->a.group) * p->cache;
         if (h % p->a.group == 0)
             vector->forward_follow(&head, args->at, head.cache, args->workspace);
-        vector->forward(&head, args->at, args->at + 1, out, p->a.heads * p->a.head_width, NULL, NULL,
-                        args->workspace);
+        vector->forward(&head, args->at, args->at + 1, out, p->a.heads * p->a.head_width, NULL,
+                        NULL, args->workspace);
     }
 }
 
