@@ -214,12 +214,141 @@ static void a_failed_step_can_be_repeated(void **state)
                                            .apart = apart == 1});
 }
 
+/* ---------------------------------------------------------------- ranks that step alone */
+
+enum {
+    AVERAGED_RANKS = 2,
+    OWN = CARRIED_COLUMNS / AVERAGED_RANKS,
+    EVERY = 3,
+    ASKED = 9,
+    HIDDEN = 4
+};
+
+/* Without dropout, whose bits follow from a sample's place in the batch of all ranks. */
+static lks_status build_lstm(lkt_small *m, lks_comm *comm, lks_model_opts opts)
+{
+    LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.seed = 3}));
+    LKI_TRY(lks_graph_create(&m->graph, m->context));
+    lks_graph *g = m->graph;
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.shape = LKS_SHAPE(CARRIED_POSITIONS, CARRIED_WIDTH)});
+    x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = HIDDEN, .carry_state = true});
+    x = lks_dense(g, x, &(lks_dense_opts){.units = CARRIED_CLASSES});
+    lks_tensor *y = lks_target(
+        g, &(lks_target_opts){.classes = CARRIED_CLASSES, .shape = LKS_SHAPE(CARRIED_POSITIONS)});
+    m->loss = lks_cross_entropy(g, x, y, NULL);
+    LKI_TRY(lks_graph_status(g));
+    opts.optim = lks_sgd(0.5);
+    return lkt_small_compile(m, comm, opts);
+}
+
+/* After these steps; behind one of them because somebody asks for it. */
+static bool is_averaged(int step)
+{
+    return (step + 1) % EVERY == 0 || step == ASKED;
+}
+
+/* Of models that are trained apart and averaged by hand, behind each step. */
+typedef struct apart {
+    float carried[CARRIED_END][CARRIED_COLUMNS][2 * HIDDEN];
+    int entries;
+    size_t bytes[ENTRIES]; /* of parameters and momenta; else 0 */
+    char values[CARRIED_END][AVERAGED_RANKS][ENTRIES][BYTES];
+} apart;
+
+static void average_by_hand(apart *a, lkt_small models[AVERAGED_RANKS], int step)
+{
+    for (int i = 0; i < a->entries; i++) {
+        float *first = (float *)(void *)a->values[step][0][i];
+        float *second = (float *)(void *)a->values[step][1][i];
+        for (size_t k = 0; k < a->bytes[i] / sizeof(float); k++) {
+            const float mean = (float)(((double)first[k] + (double)second[k]) / 2);
+            first[k] = second[k] = fabsf(mean) < 0x1p-63f ? 0 : mean;
+        }
+        for (int r = 0; r < AVERAGED_RANKS && a->bytes[i] > 0; r++)
+            LKT_OK(lks_model_state_write(models[r].model, i, first, a->bytes[i]));
+    }
+}
+
+static void train_apart(apart *a)
+{
+    lkt_small models[AVERAGED_RANKS] = {{.model = NULL}};
+    for (int r = 0; r < AVERAGED_RANKS; r++)
+        LKT_OK(build_lstm(
+            &models[r], NULL,
+            (lks_model_opts){.global_batch = OWN, .replicas = 2, .workers = 1, .hash_every = 100}));
+    a->entries = lks_model_state_count(models[0].model);
+    assert_true(a->entries <= ENTRIES);
+    for (int s = 0; s < CARRIED_END; s++) {
+        for (int r = 0; r < AVERAGED_RANKS; r++) {
+            lks_batch batch = lkt_carried_batch(s);
+            batch.x = (const float *)batch.x + r * OWN * CARRIED_POSITIONS * CARRIED_WIDTH;
+            batch.y = (const int32_t *)batch.y + r * OWN * CARRIED_POSITIONS;
+            batch.count = OWN;
+            LKT_OK(lks_model_step(models[r].model, &batch, .3, NULL));
+            for (int i = 0; i < a->entries; i++) {
+                const lks_state_info info = lks_model_state_info(models[r].model, i);
+                if (info.kind == LKS_GRADIENT || info.dtype != LKS_F32) continue;
+                const bool carried = info.kind == LKS_CARRIED;
+                void *out = carried ? (void *)a->carried[s][r * OWN] : a->values[s][r][i];
+                if (!carried) a->bytes[i] = info.bytes;
+                assert_true(info.bytes <=
+                            (carried ? sizeof a->carried[s] / AVERAGED_RANKS : BYTES));
+                LKT_OK(lks_model_state_read(models[r].model, i, out, info.bytes));
+            }
+        }
+        if (is_averaged(s)) average_by_hand(a, models, s);
+    }
+    for (int r = 0; r < AVERAGED_RANKS; r++) lkt_small_end(&models[r]);
+}
+
+static int steps_alone(lkt_small *m, int rank, void *user)
+{
+    const apart *a = user;
+    LKT_CHECK(lks_model_state_count(m->model) == a->entries);
+    for (int s = 0; s < CARRIED_END; s++) {
+        char values[BYTES];
+        LKT_CHECK(lkt_carried_train(m, s, s + 1, NULL) == LKS_OK);
+        if (s == ASKED) LKT_CHECK(lks_model_average(m->model) == LKS_OK);
+        LKT_CHECK((lks_model_alone(m->model) == 0) == is_averaged(s));
+        for (int i = 0; i < a->entries; i++) {
+            const lks_state_info info = lks_model_state_info(m->model, i);
+            const bool carried = info.kind == LKS_CARRIED;
+            if (!carried && a->bytes[i] == 0) continue;
+            LKT_CHECK(info.bytes == (carried ? sizeof a->carried[s] : a->bytes[i]));
+            LKT_CHECK(lks_model_state_read(m->model, i, values, info.bytes) == LKS_OK);
+            LKT_CHECK(memcmp(values, carried ? (const void *)a->carried[s] : a->values[s][rank][i],
+                             info.bytes) == 0);
+        }
+    }
+    return 0;
+}
+
+/* What is averaged are parameters and momenta, not what is carried, which is of each rank's own samples. */
+static void averages_leave_what_is_carried(void **state)
+{
+    static apart a;
+    (void)state;
+    train_apart(&a);
+    for (int together = 0; together < 2; together++)
+        lkt_small_tell(AVERAGED_RANKS, &(lkt_story){.build = build_lstm,
+                                                    .opts = {.global_batch = CARRIED_COLUMNS,
+                                                             .replicas = 4,
+                                                             .workers = 1,
+                                                             .average_every = EVERY,
+                                                             .hash_every = 100},
+                                                    .body = steps_alone,
+                                                    .user = &a,
+                                                    .apart = together == 0});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_have_the_same_bits),
         cmocka_unit_test(other_ranks_go_on_in_the_middle_of_an_epoch),
         cmocka_unit_test(a_failed_step_can_be_repeated),
+        cmocka_unit_test(averages_leave_what_is_carried),
     };
 
     (void)lkt_carried_batch(0);

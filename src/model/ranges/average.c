@@ -90,13 +90,19 @@ static bool has_squares(const lks_model *model, int state)
     return false;
 }
 
-/* Entries of this type, but gradients: where they are, and how many numbers or bytes they have. */
+/* What is carried is of a rank's own samples, and stays as it is. */
+static bool is_averaged(const lks_state_info *info)
+{
+    return info->kind != LKS_GRADIENT && info->kind != LKS_CARRIED;
+}
+
+/* Entries of this type: where they are, and how many numbers or bytes they have. */
 static int list(lks_model *model, lks_dtype dtype)
 {
     int count = 0;
     for (int i = 0; i < model->states; i++) {
         const lks_state_info *info = &model->state[i].info;
-        if (info->kind == LKS_GRADIENT || info->dtype != dtype) continue;
+        if (!is_averaged(info) || info->dtype != dtype) continue;
         model->alone.array[count] = *model->state[i].memory;
         model->alone.count[count++] = dtype == LKS_F32 ? lks_shape_elements(&info->shape)
                                                        : (int64_t)info->bytes;
@@ -123,7 +129,7 @@ lks_status lki_average(lks_model *model)
                              model->alone.count, count, (double)model->alone.samples));
     for (int i = 0; i < model->states; i++) {
         const lks_state_info *info = &model->state[i].info;
-        if (info->kind == LKS_GRADIENT || info->dtype != LKS_F32) continue;
+        if (!is_averaged(info) || info->dtype != LKS_F32) continue;
         flush(model->alone.array[next], model->alone.count[next], has_squares(model, i));
         model->across->sums.bytes += model->alone.count[next++] * 2 * (int64_t)sizeof(float);
     }
