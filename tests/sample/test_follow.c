@@ -268,6 +268,58 @@ static void new_parameters_are_taken(void **state)
     }
 }
 
+/* Averages are what the generator goes by from the moment that the model predicts with them, and no longer. */
+static void averages_are_taken(void **state)
+{
+    (void)state;
+    static float out[SHORT][WORDS];
+    static int32_t y[3 * SHORT];
+    for (int n = 0; n < NETS; n++) {
+        lkt_model m = lkt_begin(&(lks_context_opts){.seed = 5});
+        lks_tensor *output = nets[n](m.graph);
+        lks_tensor *target = lks_target(
+            m.graph, &(lks_target_opts){.classes = WORDS, .shape = LKS_SHAPE(SHORT)});
+        lks_tensor *loss = nets[n] == waves ? lks_nll(m.graph, output, target)
+                                            : lks_cross_entropy(m.graph, output, target, NULL);
+        lks_generator *g;
+        int32_t x[3 * SHORT];
+        int different = 0;
+        lkt_compile(&m, &(lks_model_opts){.loss = loss,
+                                          .output = output,
+                                          .optim = lks_adam(),
+                                          .global_batch = 3,
+                                          .replicas = 3,
+                                          .workers = 1,
+                                          .ema_decay = 0.99});
+        for (int i = 0; i < 3 * SHORT; i++) {
+            x[i] = word(i);
+            y[i] = word(i + 1);
+        }
+        for (int s = 0; s < 20; s++)
+            LKT_OK(lks_model_step(m.model, &(lks_batch){.x = x, .y = y, .count = 3}, 0.1, NULL));
+        LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
+        LKT_OK(lks_generator_feed(g, x, 3));
+        for (int i = 3; i < SHORT; i++) {
+            int32_t best[2] = {0, 0};
+            memset(x + i, 0, sizeof *x * (size_t)(SHORT - i));
+            for (int averages = 0; averages < 2; averages++) {
+                LKT_OK(lks_model_use_averages(m.model, averages == 1));
+                LKT_OK(lks_model_predict(m.model, x, 1, &out[0][0]));
+                for (int32_t k = 1; k < WORDS; k++)
+                    best[averages] = out[i - 1][k] > out[i - 1][best[averages]] ? k
+                                                                                : best[averages];
+            }
+            LKT_OK(lks_model_use_averages(m.model, i % 2 == 1));
+            LKT_OK(lks_generator_next(g, &x[i]));
+            assert_int_equal(x[i], best[i % 2]);
+            different += best[0] != best[1];
+        }
+        assert_true(different > 0);
+        lks_generator_destroy(g);
+        lkt_end(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +328,7 @@ int main(void)
         cmocka_unit_test(states_go_on_through_the_text),
         cmocka_unit_test(attention_takes_the_last_tokens),
         cmocka_unit_test(new_parameters_are_taken),
+        cmocka_unit_test(averages_are_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
