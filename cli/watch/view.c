@@ -45,15 +45,18 @@ progress view_progress(const view *v)
     double spent = 0;
     size_t i;
     json_array_foreach(epochs, i, epoch) spent += runs_number_of(epoch, "seconds");
-    p.each = fmax(spent, runs_number_of(run->record, "seconds")) / done;
+    /* Of the record of an epoch that goes on, without what that has taken; of others there is nothing to take away. */
+    const json_t *last = json_object_get(run->record, "last_step");
+    const double going = fmax(runs_number_of(last, "seconds"), 0);
+    p.each = fmax(spent, runs_number_of(run->record, "seconds") - going) / done;
     if (!(p.epochs > 0)) p.epochs = (double)NAN;
     if (!(p.steps > 0)) p.steps = (double)NAN;
     const json_t *counted = json_object_get(run->record, "epoch_step");
     const double ended = counted != NULL ? json_number_value(counted) : p.step;
-    p.steps = fmin(p.steps, p.epochs * ended / done);
+    const double batches = runs_number_of(last, "batches");
+    p.steps = fmin(p.steps, p.epochs * (batches > 0 ? batches : ended / done));
     p.age = fmax(p.age, 0);
-    const double speed = runs_number_of(json_object_get(run->record, "last_step"),
-                                        "samples_per_second");
+    const double speed = runs_number_of(last, "samples_per_second");
     const double step_seconds = done > 0 ? p.each * done / ended
                                          : runs_number_of(run->record, "global_batch") / speed;
     p.left = step_seconds * (p.steps - p.step) - p.age;

@@ -189,8 +189,8 @@ static lks_status view_draw(view *v)
         text_print_line(
             out,
             pool_format(&pool,
-                        "waiting for %s: train --record writes it behind every epoch, > of train "
-                        "--format json with every step",
+                        "waiting for %s: train --record writes it behind every epoch, and every "
+                        "ten seconds; > of train --format json with every step",
                         text_clean(&pool, v->path)),
             width);
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/eight.h"
 #include "base/text.h"
 
 __extension__ typedef unsigned __int128 wide;
@@ -125,14 +126,6 @@ static const char *scan_exponent(const char *at, const char *end, int *exponent)
     return at > digits ? at : NULL;
 }
 
-/* Eight bytes as a little-endian number. */
-static uint64_t load_8(const char *at)
-{
-    uint64_t out;
-    memcpy(&out, at, sizeof out);
-    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(out) : out;
-}
-
 /* How many of the eight characters, from the first one, are digits; `x` has '0' taken from each by exclusive or. */
 static int count_digits(uint64_t x)
 {
@@ -150,14 +143,15 @@ static uint64_t join_digits(uint64_t x)
     return x >> 32;
 }
 
-/* Appends 1 to 7 digits, the first of the eight characters at `at`, to *w. Returns how many; 0: there are none or more. */
-static int scan_few(const char *at, uint64_t *w)
+static const uint64_t power_of_10_whole[] = {1,      10,      100,      1000,     10000,
+                                             100000, 1000000, 10000000, 100000000};
+
+/* Appends the digits with which the eight characters at `at` begin to *w, modulo 2^64. Returns how many. */
+static int scan_eight(const char *at, uint64_t *w)
 {
-    static const uint64_t shift[] = {0, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
-    const uint64_t x = load_8(at) ^ 0x3030303030303030;
+    const uint64_t x = lki_eight_load(at) ^ lki_eight_of('0');
     const int count = count_digits(x);
-    if (count == 0 || count == 8) return 0;
-    *w = *w * shift[count] + join_digits(x << (64 - 8 * count));
+    if (count > 0) *w = *w * power_of_10_whole[count] + join_digits(x << (64 - 8 * count));
     return count;
 }
 
@@ -173,11 +167,13 @@ static const char *scan_short(const char *at, const char *end, double *out)
     if (end - at < 9) return NULL;
     const bool negative = *at == '-';
     at += negative;
-    const int before = scan_few(at, &w);
-    if (before == 0) return NULL;
+    const int before = scan_eight(at, &w);
+    if (before == 0 || before == 8) return NULL;
     at += before;
     if (*at == '.') {
-        if (end - at < 9 || (behind = scan_few(at + 1, &w)) == 0) return NULL;
+        if (end - at < 9) return NULL;
+        behind = scan_eight(at + 1, &w);
+        if (behind == 0 || behind == 8) return NULL;
         at += 1 + behind;
     }
     if ((*at | 32) == 'e') return NULL;
@@ -185,26 +181,36 @@ static const char *scan_short(const char *at, const char *end, double *out)
     return at;
 }
 
-/* Digits, of which some may stand behind a point; *w is their number where it has no more than MOST_DIGITS. */
-static const char *scan_digits(const char *at, const char *end, uint64_t *w, int *behind,
-                               bool *fits)
+/* Appends the digits at `at` to *w, modulo 2^64; returns where they end. */
+static const char *scan_digits(const char *at, const char *end, uint64_t *w)
+{
+    while (end - at >= 8) {
+        const int count = scan_eight(at, w);
+        at += count;
+        if (count < 8) return at;
+    }
+    for (; at < end && is_digit(*at); at++) *w = *w * 10 + (uint64_t)(*at - '0');
+    return at;
+}
+
+/* Digits, of which `behind` stand behind a point; *w is their number where it has no more than MOST_DIGITS. */
+static const char *scan_point(const char *at, const char *end, uint64_t *w, int *behind, bool *fits)
 {
     const char *first = at;
-    uint64_t number = 0;
-    for (; at < end && is_digit(*at); at++) number = number * 10 + (uint64_t)(*at - '0');
-    ptrdiff_t count = at - first;
+    *w = 0;
     *behind = 0;
+    at = scan_digits(at, end, w);
+    ptrdiff_t count = at - first;
     if (at < end && *at == '.') {
-        const char *point = at++;
-        for (; at < end && is_digit(*at); at++) number = number * 10 + (uint64_t)(*at - '0');
+        const char *point = at;
+        at = scan_digits(at + 1, end, w);
         *behind = (int)(at - point - 1);
-        count = at - first - 1;
+        count += *behind;
     }
     if (count == 0) return NULL;
     if (count > MOST_DIGITS) /* they may be zeros */
         for (; first < at && (*first == '0' || *first == '.'); first++) count -= *first == '0';
     *fits = count <= MOST_DIGITS;
-    *w = number;
     return at;
 }
 
@@ -217,7 +223,7 @@ static const char *scan_any(const char *text, const char *end, double *out)
     if (end - text > LKI_DECIMAL_MOST) end = text + LKI_DECIMAL_MOST;
     const bool negative = at < end && *at == '-';
     if (negative || (at < end && *at == '+')) at++;
-    at = scan_digits(at, end, &w, &behind, &fits);
+    at = scan_point(at, end, &w, &behind, &fits);
     exponent = -behind;
     if (at == NULL || (at = scan_exponent(at, end, &exponent)) == NULL) return NULL;
     if (!fits || (w != 0 && abs(exponent) > MOST_POWER))

@@ -387,9 +387,8 @@
     X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", FREE,                                       \
       "say what is opened, chosen, saved, and how long it takes")                                  \
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, SAID,                                          \
-      "JSON file for all that is known about the run, kept current after every epoch; null: none " \
-      "is "                                                                                        \
-      "written")                                                                                   \
+      "JSON file for all that is known about the run, kept current after every epoch, and every "  \
+      "ten seconds within a long one; null: none is written")                                      \
     X(LOG_CSV, "log.csv", STRING, NULL, NULL, FREE,                                                \
       "file for a table with a line for each epoch, kept current; null: none is written")          \
     X(LOG_TENSORBOARD, "log.tensorboard", STRING, NULL, NULL, FREE,                                \

@@ -58,7 +58,9 @@ struct lks_recipe {
     bool started, ran, stopped;
     bool keeps_record; /* it is kept up to date, for whoever finds the run killed */
     bool keeps_csv;
-    lki_board *board; /* what TensorBoard shows; NULL: nothing */
+    double record_written;             /* when, in seconds */
+    const lks_step_event *record_step; /* the one it is of, within an epoch; else NULL */
+    lki_board *board;                  /* what TensorBoard shows; NULL: nothing */
     int64_t epochs, steps;
     lki_scores scores;
     lki_link *links; /* of the hash chain, for the record */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/table/record.h"
 #include "data/table/table.h"
 
 static const char *write_text(const char *text, size_t bytes)
@@ -69,6 +70,52 @@ static void forms_that_people_have(void **state)
         assert_text(&t, 0, 2, "x");
         assert_text(&t, 1, 2, "y,;z");
         lki_table_close(&t);
+    }
+}
+
+/* By a loop over bytes: where the field at `at` ends, what it says, and whether its quotes are wrong. */
+static const uint8_t *field_by_bytes(const uint8_t *at, const uint8_t *end, lki_field *out)
+{
+    while (at < end && *at == ' ') at++;
+    out->wrong = NULL;
+    out->text = at;
+    for (; at < end && *at != ';'; at++)
+        if (*at == '"') out->wrong = "a quote";
+    const uint8_t *last = at;
+    while (last > out->text && (last[-1] == ' ' || last[-1] == '\r')) last--;
+    out->bytes = (size_t)(last - out->text);
+    return at;
+}
+
+/* Fields without quotes, of any length and bytes, in records that end anywhere in a text of no byte more. */
+static void plain_fields_end_where_they_do(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "aaaaaaaaaaaa;\" \r\xBB\xA2\x3A\x3C\x21\x23";
+    lkt_random random = lkt_random_make("plain_fields_end_where_they_do", 3);
+    for (int k = 0; k < 20000; k++) {
+        const int64_t bytes = lkt_random_below(&random, 40), begin = lkt_random_below(&random, 9);
+        uint8_t *text = malloc((size_t)bytes + 1);
+        assert_non_null(text);
+        for (int64_t i = 0; i < bytes; i++)
+            text[i] = (uint8_t)alphabet[lkt_random_below(&random, (int64_t)sizeof alphabet - 1)];
+        uint8_t *exact = realloc(text, (size_t)(bytes > 0 ? bytes : 1));
+        assert_non_null(exact);
+        const lki_csv csv = {.data = exact, .end = exact + bytes, .separator = ';', .quotes = true};
+        const int64_t first = begin < bytes ? begin : 0;
+        const uint8_t *at = exact + first;
+        const uint8_t *end = at + lkt_random_below(&random, bytes - first + 1);
+        lki_field expected, found;
+        const uint8_t *word = at;
+        while (word < end && *word == ' ') word++;
+        if (word == end || *word != '"') {
+            assert_ptr_equal(lki_csv_field(&csv, at, end, &found),
+                             field_by_bytes(at, end, &expected));
+            assert_ptr_equal(found.text, expected.text);
+            assert_int_equal(found.bytes, expected.bytes);
+            assert_int_equal(found.wrong != NULL, expected.wrong != NULL);
+        }
+        free(exact);
     }
 }
 
@@ -309,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_that_people_have),
+        cmocka_unit_test(plain_fields_end_where_they_do),
         cmocka_unit_test(missing_values_and_kinds),
         cmocka_unit_test(separator_and_header_as_told),
         cmocka_unit_test(columns_are_found),

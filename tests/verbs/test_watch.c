@@ -291,6 +291,42 @@ static void ranks_have_rows(void **state)
     expect_out(", communication 15%\n rank ");
 }
 
+/* The record of an epoch that goes on, behind ten seconds of a clock that passes ten times as fast: its hash is that of its
+ * steps. */
+static void a_long_epoch_is_followed(void **state)
+{
+    (void)state;
+    char expected[128];
+    text_locale();
+    write_text("c.yaml", "data: {name: digits, test_samples: 10}\n"
+                         "model: {name: mnist_cnn}\n"
+                         "train: {epochs: 2, batch_size: 64, replicas: 2, workers: 1}\n");
+    hurry();
+    shell("{ '%s' train c.yaml --quiet --record r.json & pid=$!; for i in $(seq 600); do "
+          "[ -e r.json ] && break; sleep 0.1; done; kill -9 $pid; wait $pid; }",
+          program());
+    take_time();
+    json_t *json = read_json_file("r.json");
+    const json_t *step = json_object_get(json, "last_step");
+    const int steps = (int)json_number_of(json, "steps");
+    assert_true(steps > 0 && steps < 938);
+    assert_int_equal(json_number_of(step, "step"), steps);
+    assert_int_equal(json_number_of(step, "epoch"), 1);
+    assert_int_equal(json_number_of(json, "epoch_step"), 0);
+    assert_int_equal(json_array_size(json_object_get(json, "epochs")), 0);
+    run("watch r.json");
+    expect_ok();
+    snprintf(expected, sizeof expected, "r: epoch 0 of 2, step %d of 1876\n[", steps);
+    assert_memory_equal(last.out, expected, strlen(expected));
+    expect_out("%  ETA ");
+    expect_out(" samples/s, loss ");
+    run("train c.yaml --quiet --steps %d", steps);
+    snprintf(expected, sizeof expected, "hash %s step %d\n",
+             json_string_value(json_object_get(json, "hash")), steps);
+    assert_string_equal(last.out, expected);
+    json_decref(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +334,7 @@ int main(void)
         TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
         TEST(a_terminal_shows_what_comes),   TEST(a_folder_is_a_table),
         TEST(a_folder_has_shares),           TEST(ranks_have_rows),
+        TEST(a_long_epoch_is_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
 #include "data/text/utf8.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/check.h"
+#include "base/eight.h"
 
 int lki_utf8_read(uint32_t *code, const uint8_t *at, const uint8_t *end)
 {
@@ -40,9 +40,8 @@ size_t lki_utf8_valid(const char *text, size_t bytes)
 {
     const uint8_t *const begin = (const uint8_t *)text, *at = begin, *const end = at + bytes;
     while (at < end) {
-        uint64_t eight;
         uint32_t code;
-        if (end - at >= 8 && (memcpy(&eight, at, 8), (eight & 0x8080808080808080u) == 0)) {
+        if (end - at >= 8 && (lki_eight_load(at) & lki_eight_of(0x80)) == 0) {
             at += 8;
             continue;
         }

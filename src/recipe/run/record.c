@@ -152,6 +152,28 @@ static void emit_run(lki_emit *e, const lks_recipe *recipe)
     emit_int(e, "weights_step", lks_model_progress(recipe->session.model).step);
 }
 
+/* Of the epoch that goes on, what the lines of steps have of their last one. */
+static void emit_so_far(lki_emit *e, const lks_run *run, const lks_step_event *event)
+{
+    emit_int(e, "epoch_step", (event->epoch - 1) * event->batches);
+    lki_emit_key(e, "last_step");
+    lki_emit_open(e, '{', true);
+    emit_int(e, "step", event->step);
+    emit_int(e, "epoch", event->epoch);
+    emit_int(e, "batches", event->batches);
+    lki_emit_key(e, "seconds"); /* of the epoch */
+    lki_emit_real(e, run->so_far_seconds);
+    lki_emit_key(e, "loss");
+    lki_emit_real(e, lks_metrics_loss(&run->so_far));
+    lki_emit_key(e, "samples_per_second");
+    lki_emit_real(e, (double)run->so_far.samples / run->so_far_seconds);
+    if (by_position(&run->so_far)) {
+        lki_emit_key(e, "tokens_per_second");
+        lki_emit_real(e, (double)run->so_far.counted / run->so_far_seconds);
+    }
+    lki_emit_close(e, '}');
+}
+
 /* Of each target; and of classes the cells that are not 0, [class, class that it was given, samples]. */
 static void emit_scores(lki_emit *e, const lks_recipe *recipe)
 {
@@ -238,6 +260,7 @@ lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
     lki_emit_open(&emit, '{', false);
     emit_head(&emit, recipe);
     emit_run(&emit, recipe);
+    if (recipe->record_step != NULL) emit_so_far(&emit, &recipe->run, recipe->record_step);
     emit_scores(&emit, recipe);
     lki_paces_emit(&emit, recipe);
     emit_tail(&emit, recipe);

@@ -98,6 +98,28 @@ static bool paces_are_due(const lks_recipe *recipe, int64_t step)
            lks_model_alone(recipe->session.model) == 0;
 }
 
+/* A hash of all parameters, and some kilobytes: the steps between are thousands of times as long. */
+static lks_status write_record(lks_recipe *recipe, const lks_step_event *event)
+{
+    lks_status status = lks_model_hash(recipe->session.model, &recipe->run.hash);
+    recipe->record_step = event;
+    if (status == LKS_OK) status = lki_record_write(recipe, false);
+    recipe->record_step = NULL;
+    recipe->record_written = lki_recipe_seconds(recipe);
+    return status;
+}
+
+/* Within a long epoch, too, a record tells how the run is doing. One that cannot be written is told of by the epoch. */
+static void follow_record(lks_recipe *recipe, const lks_step_event *event)
+{
+    static const double SECONDS = 10;
+    if (!recipe->keeps_record || lki_recipe_seconds(recipe) < recipe->record_written + SECONDS ||
+        event->batch + 1 == event->batches || lks_model_alone(recipe->session.model) > 0)
+        return;
+    const lks_error before = *lks_last_error();
+    if (write_record(recipe, event) != LKS_OK) lki_error_restore(&before);
+}
+
 static lks_status recipe_on_step(void *user, const lks_step_event *event)
 {
     lks_recipe *recipe = user;
@@ -108,6 +130,7 @@ static lks_status recipe_on_step(void *user, const lks_step_event *event)
         LKI_TRY(remember_link(recipe, event->step));
     LKI_TRY(lki_cuts_follow(recipe, event->step));
     lki_board_step(recipe, event);
+    follow_record(recipe, event);
     if (recipe->events.on_step == NULL) return LKS_OK;
     return answered(recipe, recipe->events.on_step(recipe->events.user, event));
 }
@@ -132,11 +155,7 @@ static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
     const lks_status shown = lki_board_epoch(recipe, epoch);
     if (shown != LKS_OK) return shown;
     if (recipe->keeps_csv) kept(recipe, "the table of epochs", lki_csv_write(recipe));
-    if (recipe->keeps_record) {
-        lks_status written = lks_model_hash(recipe->session.model, &recipe->run.hash);
-        if (written == LKS_OK) written = lki_record_write(recipe, false);
-        kept(recipe, "the record", written);
-    }
+    if (recipe->keeps_record) kept(recipe, "the record", write_record(recipe, NULL));
     if (status != LKS_OK) lki_error_restore(&answer);
     return status;
 }
