@@ -143,15 +143,13 @@ static uint64_t join_digits(uint64_t x)
     return x >> 32;
 }
 
-static const uint64_t power_of_10_whole[] = {1,      10,      100,      1000,     10000,
-                                             100000, 1000000, 10000000, 100000000};
-
 /* Appends the digits with which the eight characters at `at` begin to *w, modulo 2^64. Returns how many. */
 static int scan_eight(const char *at, uint64_t *w)
 {
+    static const uint64_t shift[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
     const uint64_t x = lki_eight_load(at) ^ lki_eight_of('0');
     const int count = count_digits(x);
-    if (count > 0) *w = *w * power_of_10_whole[count] + join_digits(x << (64 - 8 * count));
+    if (count > 0) *w = *w * shift[count] + join_digits(x << (64 - 8 * count));
     return count;
 }
 
