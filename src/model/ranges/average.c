@@ -80,13 +80,12 @@ static void flush(float *values, int64_t count, bool squares)
 }
 
 /* The numbers that the means of are means of squares, too. */
-static bool has_squares(const lks_model *model, int state)
+static bool are_squares(const lks_model *model, const float *values)
 {
     const lki_optimizer *optimizer = lki_optimizer_of(model->opts.optim.kind);
     for (int w = 0; w < model->weights; w++)
         for (int i = 0; i < LKI_MAX_STATES; i++)
-            if ((void **)&model->weight[w].state[i] == model->state[state].memory)
-                return optimizer->squares[i];
+            if (model->weight[w].state[i] == values) return optimizer->squares[i];
     return false;
 }
 
@@ -122,16 +121,14 @@ static lks_status spread_counts(lks_model *model)
 
 lks_status lki_average(lks_model *model)
 {
-    int next = 0;
     if (model->alone.steps == 0) return LKS_OK;
     const int count = list(model, LKS_F32);
     LKI_TRY(lks_comm_average(model->across->comm, (float *const *)(void *)model->alone.array,
                              model->alone.count, count, (double)model->alone.samples));
-    for (int i = 0; i < model->states; i++) {
-        const lks_state_info *info = &model->state[i].info;
-        if (!is_averaged(info) || info->dtype != LKS_F32) continue;
-        flush(model->alone.array[next], model->alone.count[next], has_squares(model, i));
-        model->across->sums.bytes += model->alone.count[next++] * 2 * (int64_t)sizeof(float);
+    for (int i = 0; i < count; i++) {
+        float *values = model->alone.array[i];
+        flush(values, model->alone.count[i], are_squares(model, values));
+        model->across->sums.bytes += model->alone.count[i] * 2 * (int64_t)sizeof(float);
     }
     LKI_TRY(spread_counts(model));
     model->alone.steps = model->alone.samples = 0;
