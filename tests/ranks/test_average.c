@@ -381,6 +381,65 @@ static void batches_are_counted_once(void **state)
     lkt_images_free(&images);
 }
 
+/* At the border of what is flushed, which is another one for means of squares; both sides of it in turn. */
+static float small_of(const lks_state_info *info, int64_t i)
+{
+    if (is_square(info->name)) return i % 2 == 0 ? 0x1p-110f : 0x1.fffffep-111f;
+    return i % 2 == 0 ? 0x1p-63f : -0x1.fffffep-64f;
+}
+
+static int flushes_means(lks_comm *comm, int rank, void *user)
+{
+    enum { MOST = 10000 };
+    const lkt_images *images = user;
+    lkt_model m = {.model = NULL};
+    int squares = 0;
+    float values[MOST];
+    (void)rank;
+    LKT_CHECK(lks_context_create(&m.context, NULL) == LKS_OK);
+    LKT_CHECK(lks_graph_create(&m.graph, m.context) == LKS_OK);
+    const lks_model_opts opts = {.loss = lkt_net_residual(m.graph),
+                                 .optim = lks_adam(),
+                                 .replicas = 4,
+                                 .workers = 1,
+                                 .global_batch = 12,
+                                 .hash_every = 100,
+                                 .average_every = 50,
+                                 .comm = comm};
+    LKT_CHECK(lks_model_compile(&m.model, m.graph, &opts) == LKS_OK);
+    const lks_batch batch = {.x = images->x, .y = images->y, .count = 12};
+    LKT_CHECK(lks_model_step(m.model, &batch, .05, NULL) == LKS_OK);
+    for (int i = 0; i < lks_model_state_count(m.model); i++) {
+        const lks_state_info info = lks_model_state_info(m.model, i);
+        const int64_t count = lks_shape_elements(&info.shape);
+        if (info.kind != LKS_OPTIMIZER) continue;
+        LKT_CHECK(count <= MOST);
+        for (int64_t k = 0; k < count; k++) values[k] = small_of(&info, k);
+        LKT_CHECK(lks_model_state_write(m.model, i, values, info.bytes) == LKS_OK);
+    }
+    LKT_CHECK(lks_model_average(m.model) == LKS_OK);
+    for (int i = 0; i < lks_model_state_count(m.model); i++) {
+        const lks_state_info info = lks_model_state_info(m.model, i);
+        const int64_t count = lks_shape_elements(&info.shape);
+        if (info.kind != LKS_OPTIMIZER) continue;
+        LKT_CHECK(lks_model_state_read(m.model, i, values, info.bytes) == LKS_OK);
+        for (int64_t k = 0; k < count; k++)
+            LKT_CHECK(values[k] == (k % 2 == 0 ? small_of(&info, k) : 0));
+        squares += is_square(info.name);
+    }
+    LKT_CHECK(squares > 0);
+    lkt_end(&m);
+    return 0;
+}
+
+static void means_are_flushed(void **state)
+{
+    lkt_images images = lkt_images_make(12);
+    (void)state;
+    lkt_ranks(&(lkt_hub_opts){.size = 2}, NULL, flushes_means, &images);
+    lkt_images_free(&images);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +447,7 @@ int main(void)
         cmocka_unit_test(equal_ranges_have_equal_bits),
         cmocka_unit_test(ranges_are_part_of_the_law),
         cmocka_unit_test(batches_are_counted_once),
+        cmocka_unit_test(means_are_flushed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
