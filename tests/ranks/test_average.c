@@ -338,23 +338,29 @@ static void ranges_are_part_of_the_law(void **state)
     assert_int_equal(q.metrics[0].samples, metrics[0].samples);
 }
 
+/* A network with norms, of which each rank has its replicas. */
+static lks_status open_residual(lkt_model *m, lks_model_opts opts)
+{
+    *m = (lkt_model){.model = NULL};
+    lks_status status = lks_context_create(&m->context, NULL);
+    if (status == LKS_OK) status = lks_graph_create(&m->graph, m->context);
+    if (status != LKS_OK) return status;
+    opts.loss = lkt_net_residual(m->graph);
+    opts.workers = 1;
+    opts.global_batch = 12;
+    opts.hash_every = 100;
+    return lks_model_compile(&m->model, m->graph, &opts);
+}
+
 /* Every batch counts once, whoever has samples of it. */
 static int counts_batches(lks_comm *comm, int rank, void *user)
 {
     const lkt_images *images = user;
-    lkt_model m = {.model = NULL};
+    const lks_model_opts opts = {.replicas = 6, .average_every = 5, .comm = comm};
+    lkt_model m;
     int entries = 0;
     (void)rank;
-    LKT_CHECK(lks_context_create(&m.context, NULL) == LKS_OK);
-    LKT_CHECK(lks_graph_create(&m.graph, m.context) == LKS_OK);
-    const lks_model_opts opts = {.loss = lkt_net_residual(m.graph),
-                                 .replicas = 6,
-                                 .workers = 1,
-                                 .global_batch = 12,
-                                 .hash_every = 100,
-                                 .average_every = 5,
-                                 .comm = comm};
-    LKT_CHECK(lks_model_compile(&m.model, m.graph, &opts) == LKS_OK);
+    LKT_CHECK(open_residual(&m, opts) == LKS_OK);
     for (int s = 0; s < 5; s++) {
         const lks_batch batch = {.x = images->x, .y = images->y, .count = s % 2 == 0 ? 12 : 1};
         LKT_CHECK(lks_model_step(m.model, &batch, .05, NULL) == LKS_OK);
@@ -392,21 +398,13 @@ static int flushes_means(lks_comm *comm, int rank, void *user)
 {
     enum { MOST = 10000 };
     const lkt_images *images = user;
-    lkt_model m = {.model = NULL};
+    const lks_model_opts opts = {
+        .optim = lks_adam(), .replicas = 4, .average_every = 50, .comm = comm};
+    lkt_model m;
     int squares = 0;
     float values[MOST];
     (void)rank;
-    LKT_CHECK(lks_context_create(&m.context, NULL) == LKS_OK);
-    LKT_CHECK(lks_graph_create(&m.graph, m.context) == LKS_OK);
-    const lks_model_opts opts = {.loss = lkt_net_residual(m.graph),
-                                 .optim = lks_adam(),
-                                 .replicas = 4,
-                                 .workers = 1,
-                                 .global_batch = 12,
-                                 .hash_every = 100,
-                                 .average_every = 50,
-                                 .comm = comm};
-    LKT_CHECK(lks_model_compile(&m.model, m.graph, &opts) == LKS_OK);
+    LKT_CHECK(open_residual(&m, opts) == LKS_OK);
     const lks_batch batch = {.x = images->x, .y = images->y, .count = 12};
     LKT_CHECK(lks_model_step(m.model, &batch, .05, NULL) == LKS_OK);
     for (int pass = 0; pass < 2; pass++) {
