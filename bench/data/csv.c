@@ -1,6 +1,7 @@
 /*
  * How fast tables are read from CSV, in bytes of text a second: columns of integers, of numbers of 6 digits, and of 17, as
- * pandas writes doubles, and a mixture of numbers, texts and texts between quotes; each with one thread and with as many as there are cores. The bar is 200 MB/s a core.
+ * pandas writes doubles, and a mixture of numbers, texts and texts between quotes; each with one thread and with as many as
+ * there are cores. The bar is 200 MB/s a core.
  *
  *   cmake --build --preset release && build/release/tests/bench_csv [FILE.csv]
  *

@@ -130,7 +130,7 @@ static const char *scan_exponent(const char *at, const char *end, int *exponent)
 static int count_digits(uint64_t x)
 {
     /* A byte above 9 carries into its high bit. What a carry out of it does to the bytes behind it does not matter. */
-    const uint64_t other = ((x + 0x7676767676767676) | x) & 0x8080808080808080;
+    const uint64_t other = ((x + lki_eight_of(0x76)) | x) & lki_eight_of(0x80);
     return other != 0 ? __builtin_ctzll(other) / 8 : 8;
 }
 

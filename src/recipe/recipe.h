@@ -58,9 +58,8 @@ struct lks_recipe {
     bool started, ran, stopped;
     bool keeps_record; /* it is kept up to date, for whoever finds the run killed */
     bool keeps_csv;
-    double record_written;             /* when, in seconds */
-    const lks_step_event *record_step; /* the one it is of, within an epoch; else NULL */
-    lki_board *board;                  /* what TensorBoard shows; NULL: nothing */
+    double record_written; /* when, in seconds */
+    lki_board *board;      /* what TensorBoard shows; NULL: nothing */
     int64_t epochs, steps;
     lki_scores scores;
     lki_link *links; /* of the hash chain, for the record */
@@ -117,8 +116,9 @@ lks_status lki_whiten(lki_session *session);
 
 /* The file for the weights; NULL: they are not saved. */
 const char *lki_weights_file(lks_recipe *recipe);
-/* Writes the record: at the end, or in between, without waiting for the disk. */
-lks_status lki_record_write(const lks_recipe *recipe, bool at_end);
+/* Writes the record: at the end, or in between, without waiting for the disk. `within`: the step behind which it is
+ * written, in an epoch that goes on; NULL: there is none. */
+lks_status lki_record_write(const lks_recipe *recipe, const lks_step_event *within, bool at_end);
 /* scores.c: for the record of a run that has come to its end, what the training's own test has summed and counted, or one
  * more pass over the test data where it has not tested these weights. Nothing where there is no record, no test, a class
  * for each position, or more than LKS_CONFUSION_CLASSES. Before the training, which then sums; and behind it. Both are

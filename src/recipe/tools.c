@@ -247,5 +247,5 @@ lks_status lks_recipe_save_record(const lks_recipe *recipe)
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     if (!lki_config_has(recipe->config, LKI_KEY_LOG_RECORD))
         return LKI_FAIL(LKS_E_STATE, "log.record is not set, so the record has no file");
-    return lki_record_write(recipe, true);
+    return lki_record_write(recipe, NULL, true);
 }

@@ -61,6 +61,15 @@ static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metric
     lki_emit_real(e, lks_metrics_perplexity(metrics));
 }
 
+static void emit_speed(lki_emit *e, const lks_metrics *trained, double seconds)
+{
+    lki_emit_key(e, "samples_per_second");
+    lki_emit_real(e, (double)trained->samples / seconds);
+    if (!by_position(trained)) return;
+    lki_emit_key(e, "tokens_per_second");
+    lki_emit_real(e, (double)trained->counted / seconds);
+}
+
 void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
 {
     lki_emit_key(e, "epoch");
@@ -74,11 +83,7 @@ void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
     lki_emit_real(e, epoch->learning_rate);
     lki_emit_key(e, "seconds");
     lki_emit_real(e, epoch->seconds);
-    lki_emit_key(e, "samples_per_second");
-    lki_emit_real(e, (double)epoch->train.samples / epoch->seconds);
-    if (!by_position(&epoch->train)) return;
-    lki_emit_key(e, "tokens_per_second");
-    lki_emit_real(e, (double)epoch->train.counted / epoch->seconds);
+    emit_speed(e, &epoch->train, epoch->seconds);
 }
 
 static void emit_text(lki_emit *e, const char *key, const char *text)
@@ -165,12 +170,7 @@ static void emit_so_far(lki_emit *e, const lks_run *run, const lks_step_event *e
     lki_emit_real(e, run->so_far_seconds);
     lki_emit_key(e, "loss");
     lki_emit_real(e, lks_metrics_loss(&run->so_far));
-    lki_emit_key(e, "samples_per_second");
-    lki_emit_real(e, (double)run->so_far.samples / run->so_far_seconds);
-    if (by_position(&run->so_far)) {
-        lki_emit_key(e, "tokens_per_second");
-        lki_emit_real(e, (double)run->so_far.counted / run->so_far_seconds);
-    }
+    emit_speed(e, &run->so_far, run->so_far_seconds);
     lki_emit_close(e, '}');
 }
 
@@ -248,19 +248,16 @@ static void emit_tail(lki_emit *e, const lks_recipe *recipe)
     lki_emit_hex(e, recipe->run.hash);
 }
 
-lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
+static lks_status print_record(char **out, const lks_recipe *recipe, const lks_step_event *within)
 {
     lki_emit emit = {.indent = 2};
     lks_status status = LKS_OK;
-    if (out == NULL) return LKI_FAIL_NULL(out);
-    *out = NULL;
-    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     if (!recipe->started)
         return LKI_FAIL(LKS_E_STATE, "a recipe has no record before its run is started");
     lki_emit_open(&emit, '{', false);
     emit_head(&emit, recipe);
     emit_run(&emit, recipe);
-    if (recipe->record_step != NULL) emit_so_far(&emit, &recipe->run, recipe->record_step);
+    if (within != NULL) emit_so_far(&emit, &recipe->run, within);
     emit_scores(&emit, recipe);
     lki_paces_emit(&emit, recipe);
     emit_tail(&emit, recipe);
@@ -270,11 +267,18 @@ lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
     return status;
 }
 
-lks_status lki_record_write(const lks_recipe *recipe, bool at_end)
+lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    return recipe != NULL ? print_record(out, recipe, NULL) : LKI_FAIL_NULL(recipe);
+}
+
+lks_status lki_record_write(const lks_recipe *recipe, const lks_step_event *within, bool at_end)
 {
     const char *path = lki_config_text(recipe->config, LKI_KEY_LOG_RECORD);
     char *text;
-    LKI_TRY(lks_recipe_record(recipe, &text));
+    LKI_TRY(print_record(&text, recipe, within));
     const size_t bytes = strlen(text);
     const lks_status status = at_end ? lks_file_write(path, text, bytes)
                                      : lks_file_update(path, text, bytes);

@@ -99,12 +99,10 @@ static bool paces_are_due(const lks_recipe *recipe, int64_t step)
 }
 
 /* A hash of all parameters, and some kilobytes: the steps between are thousands of times as long. */
-static lks_status write_record(lks_recipe *recipe, const lks_step_event *event)
+static lks_status write_record(lks_recipe *recipe, const lks_step_event *within)
 {
     lks_status status = lks_model_hash(recipe->session.model, &recipe->run.hash);
-    recipe->record_step = event;
-    if (status == LKS_OK) status = lki_record_write(recipe, false);
-    recipe->record_step = NULL;
+    if (status == LKS_OK) status = lki_record_write(recipe, within, false);
     recipe->record_written = lki_recipe_seconds(recipe);
     return status;
 }
@@ -355,7 +353,7 @@ lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, 
     if (weights != NULL)
         recipe_note(recipe, &first, lks_weights_save(recipe->session.model, weights));
     if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) && lki_recipe_leads(recipe))
-        recipe_note(recipe, &first, lki_record_write(recipe, true));
+        recipe_note(recipe, &first, lki_record_write(recipe, NULL, true));
     if (first.status != LKS_OK) lki_error_restore(&first);
     return lki_recipe_agree(recipe, first.status);
 }
