@@ -240,6 +240,16 @@ unsigned lki_forks(void)
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
+/*
+ * The first job. Who has done it is named, pinned and awake: without it a worker whose place the caller takes in the first
+ * jobs (lki_workers_share) could make these system calls in the middle of a step.
+ */
+static void greet(void *user, int worker_number)
+{
+    (void)user;
+    (void)worker_number;
+}
+
 static lks_status thread_start_threads(lki_workers *workers)
 {
     int started = 0, error = 0;
@@ -280,6 +290,7 @@ lks_status lki_workers_create(lki_workers **out, lks_context *context, int count
         release(workers);
         return status;
     }
+    lki_workers_run(workers, greet, NULL);
     *out = workers;
     return LKS_OK;
 }
