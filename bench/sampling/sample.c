@@ -1,10 +1,11 @@
 /*
  * Tokens a second of a generator, one text, as JSON: bench/sampling/run has it beside PyTorch.
  *
- *   bench_sample gpt2|char|lstm TOKENS
+ *   bench_sample gpt2|char|middle|lstm TOKENS [PROMPT]
  *
- * The first token is read and one drawn before the clock starts. Two workers, or as LOCKSTEP_WORKERS says; parameters are
- * initial ones, which are as fast as any. On the public API alone.
+ * The first token is read and one drawn before the clock starts. With a number of tokens as PROMPT also seconds from that prompt
+ * to the token behind it, and of a prediction of the whole window, the least of five. Two workers, or as LOCKSTEP_WORKERS
+ * says; parameters are initial ones, which are as fast as any. On the public API alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,33 +31,83 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static lks_tensor *tokens(lks_graph *g, int64_t context, int64_t vocabulary)
+static const struct network {
+    const char *name;
+    int64_t context, vocabulary, depth, heads, width; /* depth 0: no GPT, but an LSTM */
+} networks[] = {{"gpt2", 1024, 50257, 12, 12, 768},
+                {"char", 256, 65, 4, 4, 128},
+                {"middle", 512, 65, 6, 6, 384},
+                {"lstm", 35, 10000, 0, 0, 650}};
+
+static const struct network *find(const char *name)
 {
-    return lks_input(
-        g,
-        &(lks_input_opts){.shape = LKS_SHAPE(context), .dtype = LKS_I32, .vocabulary = vocabulary});
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (strcmp(networks[i].name, name) == 0) return &networks[i];
+    fprintf(stderr, "bench_sample: there is no network '%s'\n", name);
+    exit(1);
 }
 
-static lks_tensor *network(lks_graph *g, const char *name)
+static lks_tensor *build(lks_graph *g, const struct network *n)
 {
-    if (strcmp(name, "gpt2") == 0)
-        return lks_gpt(g, tokens(g, 1024, 50257),
-                       &(lks_transformer_opts){.activation = LKS_MLP_GELU_TANH});
-    if (strcmp(name, "char") == 0)
-        return lks_gpt(
-            g, tokens(g, 256, 65),
-            &(lks_transformer_opts){.outputs = 65, .depth = 4, .heads = 4, .width = 128});
-    lks_tensor *x = lks_embedding(g, tokens(g, 35, 10000), &(lks_embedding_opts){.units = 650});
-    x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = 650, .layers = 2});
-    return lks_dense(g, x, &(lks_dense_opts){.units = 10000});
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(n->context),
+                                                   .dtype = LKS_I32,
+                                                   .vocabulary = n->vocabulary});
+    if (n->depth > 0)
+        return lks_gpt(g, x,
+                       &(lks_transformer_opts){.outputs = n->vocabulary,
+                                               .depth = n->depth,
+                                               .heads = n->heads,
+                                               .width = n->width,
+                                               .activation = LKS_MLP_GELU_TANH});
+    x = lks_embedding(g, x, &(lks_embedding_opts){.units = n->width});
+    x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = n->width, .layers = 2});
+    return lks_dense(g, x, &(lks_dense_opts){.units = n->vocabulary});
+}
+
+static void *zeros(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    if (memory != NULL) return memory;
+    fprintf(stderr, "bench_sample: out of memory\n");
+    exit(1);
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* The time from a prompt to the token behind it, and that of a whole window. */
+static void time_prompt(lks_model *model, const struct network *n, int64_t count)
+{
+    int32_t *x = zeros((size_t)(count > n->context ? count : n->context) * sizeof *x), token;
+    float *out = zeros((size_t)(n->context * n->vocabulary) * sizeof *out);
+    double read = 1e9, window = 1e9;
+    for (int turn = 0; turn < 5; turn++) {
+        lks_generator *generator;
+        TRY(lks_generator_create(&generator, model, &(lks_generator_opts){.most_probable = true}));
+        double begin = seconds_now();
+        TRY(lks_generator_feed(generator, x, count));
+        TRY(lks_generator_next(generator, &token));
+        read = least(read, seconds_now() - begin);
+        lks_generator_destroy(generator);
+        begin = seconds_now();
+        TRY(lks_model_predict(model, x, 1, out));
+        window = least(window, seconds_now() - begin);
+    }
+    printf("{\"who\": \"lockstep\", \"prompt\": %lld, \"seconds\": %.4f, \"window\": %.4f}\n",
+           (long long)count, read, window);
+    free(out);
+    free(x);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: bench_sample gpt2|char|lstm TOKENS\n");
+    if (argc < 3 || argc > 4) {
+        fprintf(stderr, "usage: bench_sample gpt2|char|middle|lstm TOKENS [PROMPT]\n");
         return 1;
     }
+    const struct network *n = find(argv[1]);
     const char *workers = getenv("LOCKSTEP_WORKERS");
     const int count = atoi(argv[2]);
     lks_context *context;
@@ -67,7 +118,7 @@ int main(int argc, char **argv)
     TRY(lks_context_create(&context, NULL));
     TRY(lks_graph_create(&g, context));
     TRY(lks_model_compile(&model, g,
-                          &(lks_model_opts){.output = network(g, argv[1]),
+                          &(lks_model_opts){.output = build(g, n),
                                             .global_batch = WORKERS,
                                             .replicas = WORKERS,
                                             .workers = workers != NULL ? atoi(workers) : WORKERS}));
@@ -80,6 +131,7 @@ int main(int argc, char **argv)
     printf("{\"who\": \"lockstep\", \"network\": \"%s\", \"tokens\": %d, \"per_second\": %.1f}\n",
            argv[1], count, count / seconds);
     lks_generator_destroy(generator);
+    if (argc == 4) time_prompt(model, n, atoll(argv[3]));
     lks_model_destroy(model);
     lks_graph_destroy(g);
     lks_context_destroy(context);

@@ -24,6 +24,7 @@ typedef struct sampling {
     lks_model *model; /* the recipe's */
     lks_generator_opts opts;
     int64_t tokens, workers;
+    char prompt[40]; /* for people: "the prompt in line 3" */
     bool terminal;   /* standard output is one: it is sent no control characters */
     uint8_t pending; /* 0xC2, until it is seen whether one follows; 0: nothing */
 } sampling;
@@ -175,10 +176,10 @@ static void put_byte(sampling *s, uint8_t byte)
     if (s->pending == 0) putchar(control || follows ? '?' : byte);
 }
 
-static void put_sampled(sampling *s, const char *text, size_t bytes)
+static lks_status put_sampled(sampling *s, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) put_byte(s, (uint8_t)text[i]);
-    fflush(stdout);
+    return say_flush();
 }
 
 static void say_strange(const sampling *s, const int32_t *ids, int64_t count)
@@ -187,9 +188,9 @@ static void say_strange(const sampling *s, const int32_t *ids, int64_t count)
     int64_t strange = 0;
     for (int64_t i = 0; i < count; i++) strange += ids[i] == unknown;
     if (unknown >= 0 && strange > 0)
-        say_error("%lld of the %lld tokens of the prompt %s not in the vocabulary: the network is "
-                  "given the unknown token",
-                  (long long)strange, (long long)count, strange == 1 ? "is" : "are");
+        say_error("%lld of the %lld tokens of %s %s not in the vocabulary: the network is given "
+                  "the unknown token",
+                  (long long)strange, (long long)count, s->prompt, strange == 1 ? "is" : "are");
 }
 
 static lks_status feed_prompt(const sampling *s, lks_generator *generator, const char *prompt)
@@ -201,7 +202,7 @@ static lks_status feed_prompt(const sampling *s, lks_generator *generator, const
     lks_status status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, NULL, 0, &count);
     if (status != LKS_OK) {
         const lks_error said = *lks_last_error();
-        return lks_fail(status, "the prompt cannot be fed: %s", said.message);
+        return lks_fail(status, "%s cannot be fed: %s", s->prompt, said.message);
     }
     int32_t *ids = malloc((size_t)count * sizeof *ids + 1);
     if (ids == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a prompt");
@@ -221,7 +222,7 @@ static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
     if (status == LKS_OK) status = feed_prompt(s, generator, prompt);
     if (status == LKS_OK) {
         if (number > 0) puts("---");
-        put_sampled(s, prompt, strlen(prompt));
+        status = put_sampled(s, prompt, strlen(prompt));
     }
     for (int64_t i = 0; i < s->tokens && status == LKS_OK && stop_asked() == 0; i++) {
         int32_t token;
@@ -229,9 +230,9 @@ static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
         status = lks_generator_next(generator, &token);
         if (status != LKS_OK) break;
         const char *text = lks_tokenizer_token(s->tokenizer, token, &bytes);
-        put_sampled(s, text, bytes);
+        status = put_sampled(s, text, bytes);
     }
-    if (status == LKS_OK) put_sampled(s, "\n", 1);
+    if (status == LKS_OK) status = put_sampled(s, "\n", 1);
     lks_generator_destroy(generator);
     return status;
 }
@@ -240,7 +241,7 @@ static lks_status write_prompts(sampling *s, const char *path)
 {
     char *line = NULL;
     size_t room = 0;
-    int64_t number = 0;
+    int64_t number = 0, lines = 0;
     lks_status status = LKS_OK;
     FILE *file = fopen(path, "r");
     if (file == NULL)
@@ -248,13 +249,17 @@ static lks_status write_prompts(sampling *s, const char *path)
                         strerror(errno));
     for (ssize_t bytes;
          status == LKS_OK && stop_asked() == 0 && (bytes = getline(&line, &room, file)) >= 0;) {
+        snprintf(s->prompt, sizeof s->prompt, "the prompt in line %lld", (long long)++lines);
         if (bytes > 0 && line[bytes - 1] == '\n') line[--bytes] = '\0';
         if (bytes == 0) continue;
         if (strlen(line) != (size_t)bytes)
-            status = lks_fail(LKS_E_FORMAT, "--prompts: '%.300s' has a zero byte in a line", path);
+            status = lks_fail(LKS_E_FORMAT, "%s has a zero byte", s->prompt);
         else
             status = write_sample(s, line, number++);
     }
+    if (status == LKS_OK && stop_asked() == 0 && !feof(file)) /* or there is no memory */
+        status = lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be read: %s", path,
+                          strerror(errno));
     free(line);
     fclose(file);
     if (status == LKS_OK && number == 0 && stop_asked() == 0)
@@ -265,10 +270,9 @@ static lks_status write_prompts(sampling *s, const char *path)
 
 lks_status verb_sample(const cli_args *cli, int *code)
 {
-    sampling s = {.cli = cli, .terminal = isatty(STDOUT_FILENO) != 0};
+    sampling s = {.cli = cli, .terminal = isatty(STDOUT_FILENO) != 0, .prompt = "the prompt"};
     const char *prompt = cli->local[LOCAL_PROMPT];
     lks_status status = read_options(&s);
-    (void)code;
     if (status == LKS_OK) status = lks_context_create(&s.context, &say_logged);
     if (status == LKS_OK) status = open_run(&s);
     if (status == LKS_OK) status = open_vocabulary(&s);
@@ -278,6 +282,7 @@ lks_status verb_sample(const cli_args *cli, int *code)
         status = cli->local[LOCAL_PROMPTS] != NULL
                      ? write_prompts(&s, cli->local[LOCAL_PROMPTS])
                      : write_sample(&s, prompt != NULL ? prompt : "\n", 0);
+        if (status == LKS_OK && stop_asked() != 0) *code = 128 + stop_asked();
     }
     lks_recipe_close(s.recipe);
     lks_tokenizer_destroy(s.tokenizer);

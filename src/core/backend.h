@@ -194,8 +194,8 @@ typedef struct lki_args {
      * it leaves goes, NULL: nowhere. Without backward both may be one. */
     const float *begins;
     float *leaves;
-    /* Of a graph of one position (core/one.h): its number, and what those before it have left, undefined in front of
-     * the first one; it is updated in place. */
+    /* Of a graph of one position (core/one.h): the number of the first sample's, and what the positions before it have
+     * left, undefined in front of number 0; it is updated in place. */
     int64_t at;
     void *state;
     const void *packed;
@@ -237,8 +237,8 @@ typedef struct lki_kernel {
     /* Without training, forward and apply form a part of the output where args say so: workers who share a sample call
      * them at the same time with memory in common, but for replica and workspace. Finish, then, is called by each. */
     bool parted;
-    /* Of an operation that is LKI_ALONG_PAST: it computes one position behind the other where node->whole says so, a
-     * sample at a time, with the bits that the whole sequence has there. */
+    /* Of an operation that is LKI_ALONG_PAST: where node->whole is there, samples are positions of one sequence, one behind
+     * the other, which get the bits that the whole sequence has there. */
     bool follows;
     /* Choose the algorithm, build vendor descriptors, fill needs. LKS_E_UNSUPPORTED with a sentence
      * where it cannot. */

@@ -151,7 +151,7 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .buffer = stage->buffer,
                        .begins = carried_at(pass, stage, pass->begins, position),
                        .leaves = carried_at(pass, stage, pass->leaves, position),
-                       .at = pass->at,
+                       .at = pass->at + at->offset,
                        .state = stage->state,
                        .workspace = local->memory + program->local_bytes};
     for (int i = 0; i < stage->cluster->in_count; i++)
@@ -177,6 +177,12 @@ static double *met_of(const lki_program *program, const lki_pass *pass, const lk
     return lki_program_met(program, stage, backward, at->gives ? at->replica : program->replicas);
 }
 
+static bool is_left_out(const lki_program *program, const lki_pass *pass, const lki_stage *stage)
+{
+    return (stage->needs_target && pass->y == NULL) ||
+           (pass->end > 0 && stage >= program->stage + pass->end);
+}
+
 /* A part for one piece, or, of a kernel in halves, what stands between them. */
 static lks_status program_forward(const lki_program *program, const lki_pass *pass,
                                   const lki_local *local, const lki_part *part, const piece *at)
@@ -185,7 +191,7 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     const lki_kernel *kernel = stage->kernel;
     const bool writes = !at->whole && (part->second || !lki_in_halves(kernel));
     const int lap = lki_lap_of(part->stage, LKI_PHASE_FORWARD);
-    if (stage->needs_target && pass->y == NULL) return LKS_OK;
+    if (is_left_out(program, pass, stage)) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
     if (at->whole) args.met = met_of(program, pass, stage, at, false);

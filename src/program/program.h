@@ -352,7 +352,8 @@ typedef struct lki_pass {
     bool training, backward;
     lki_carried begins, leaves; /* of what is carried, */
     int64_t column;             /* from that of the sample `begin` on */
-    int64_t at;                 /* of a graph of one position: which */
+    int64_t at;                 /* of a graph of one position: the number of the first sample's */
+    int end;                    /* forward leaves out stages from this one on; 0: none */
     lki_wanted wanted;          /* of backward, */
     bool
         from_output; /* which begins with the gradient of the output as it is in its place, not with the loss */

@@ -105,23 +105,39 @@ static int32_t word(int64_t i)
     return (int32_t)((i * i * 5 + i * 3 + 2) % WORDS);
 }
 
-/* Whether outputs are the same, text by text of every length; twice, as what was left is of no use to another. */
+/* Whether outputs are the same, position by position of two texts, as what the first has left is of no use to the other;
+ * the window is predicted when it has grown by some. Then many positions at once, which begin and end within blocks of
+ * keys and with them. */
 static void check(lks_model *model, const char *what, int n)
 {
     static int32_t x[LONG];
-    static float whole[LONG][WORDS], one[WORDS];
+    static float whole[LONG][WORDS], one[LONG][WORDS];
+    static const int64_t strides[] = {2, 5, 20, 64, 66, LONG};
+    const size_t row = sizeof *one;
     lki_follow follow;
     LKT_OK(lki_follow_make(&follow, model));
     assert_non_null(follow.graph);
-    for (int64_t length = 0; length < positions * 2; length++) {
-        const int64_t at = length % positions, from = length / positions * 7;
+    assert_true(follow.program.global_batch >= positions / 2); /* of a pass over a prompt */
+    for (int64_t i = 0, checked = 0; i < positions * 2; i++) {
+        const int64_t at = i % positions, from = i / positions * 7;
+        if (at == 0) checked = 0;
         if (at == 0) memset(x, 0, sizeof x);
         x[at] = word(from + at);
-        LKT_OK(lki_follow_predict(&follow, x[at], at, one));
+        LKT_OK(lki_follow_predict(&follow, &x[at], 1, at, one[at]));
+        if (at % 6 > 0 && at + 1 < positions) continue;
         LKT_OK(lks_model_predict(model, x, 1, &whole[0][0]));
-        if (memcmp(one, whole[at], sizeof one) != 0)
-            fail_msg("%s, network %d: position %d differs", what, n, (int)at);
+        for (; checked <= at; checked++)
+            if (memcmp(one[checked], whole[checked], row) != 0)
+                fail_msg("%s, network %d: position %d differs", what, n, (int)checked);
     }
+    for (size_t s = 0; s < sizeof strides / sizeof *strides; s++)
+        for (int64_t at = 0, count; at < positions; at += count) {
+            count = at + strides[s] < positions ? strides[s] : positions - at;
+            LKT_OK(lki_follow_predict(&follow, &x[at], count, at, one[0]));
+            if (memcmp(one[0], whole[at + count - 1], row) != 0)
+                fail_msg("%s, network %d: %d positions behind %d differ", what, n, (int)count,
+                         (int)at);
+        }
     lki_follow_release(&follow);
 }
 
@@ -216,9 +232,9 @@ static void states_go_on_through_the_text(void **state)
 static void attention_takes_the_last_tokens(void **state)
 {
     (void)state;
-    static float out[SHORT][WORDS];
+    static float out[SHORT][WORDS], shared[SHORT][WORDS];
     for (int n = 0; n < 3; n++) {
-        lkt_model m = open_net(NULL, nets[n], 1);
+        lkt_model m = open_net(NULL, nets[n], 1), all = open_net(NULL, nets[n], 3);
         lks_generator *g;
         int32_t text[3 * SHORT] = {3};
         LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
@@ -229,11 +245,14 @@ static void attention_takes_the_last_tokens(void **state)
             LKT_OK(lks_generator_next(g, &text[i]));
             memcpy(x, text + first, (size_t)(i - first) * sizeof *x);
             LKT_OK(lks_model_predict(m.model, x, 1, &out[0][0]));
+            LKT_OK(lks_model_predict(all.model, x, 1, &shared[0][0]));
+            assert_memory_equal(out, shared, sizeof out);
             const float *last = out[i - first - 1];
             for (int32_t k = 1; k < WORDS; k++) best = last[k] > last[best] ? k : best;
             assert_int_equal(text[i], best);
         }
         lks_generator_destroy(g);
+        lkt_end(&all);
         lkt_end(&m);
     }
 }

@@ -36,9 +36,10 @@ static lks_status cpu_attention_plan(lki_plan *plan)
     p->numbers = forward > backward ? forward : backward;
     plan->needs.workspace_bytes = lki_plus(p->numbers,
                                            sizeof(float) * (size_t)whole(p->a.positions));
-    p->cache = lki_align(vector->state_bytes(p->a.positions, p->a.head_width));
+    p->cache = lki_align(vector->cache_bytes(p->a.positions, p->a.head_width));
     plan->needs.state_bytes = lki_times((size_t)p->a.kv_heads, p->cache);
-    plan->needs.saved_bytes = 2 * sizeof(float) * (size_t)(p->a.heads * p->a.positions);
+    if (plan->cluster.node[0]->whole == NULL)
+        plan->needs.saved_bytes = 2 * sizeof(float) * (size_t)(p->a.heads * p->a.positions);
     plan->needs.reads = LKI_READS_IN | LKI_READS_OUT;
     if (p->a.rotary == 0.0f) return LKS_OK;
     const int64_t half = p->a.positions * (p->a.head_width / 2);
@@ -115,41 +116,38 @@ static float *kept_of(const sample *s, int64_t number, bool inverses)
     return saved + ((2 * s->n + inverses) * a->heads + number) * a->positions;
 }
 
-/* One position: the state has keys and values of those before it. */
-static void attention_one(const attention_plan *p, const lki_args *args)
+/* Rows [first, last) of the heads of this worker's part, behind those that a state has; in and out begin with the first. */
+static void forward_rows(const sample *s, int64_t first, int64_t last, float *out)
 {
+    const attention_plan *p = s->p;
+    const lki_args *args = s->args;
+    const lki_attention *a = &p->a;
     const lki_vector_attention *vector = p->cpu.vector->attention;
-    const sample s = sample_of(p, args, 0);
-    for (int64_t h = 0; h < p->a.heads; h++) {
-        lki_attention_head head = head_of(&s, h);
-        float *out = (float *)args->out + h * p->a.head_width;
-        head.cache = (char *)args->state + (size_t)(h / p->a.group) * p->cache;
-        if (h % p->a.group == 0)
-            vector->forward_follow(&head, args->at, head.cache, args->workspace);
-        vector->forward(&head, args->at, args->at + 1, out, p->a.heads * p->a.head_width, NULL,
-                        NULL, args->workspace);
+    const bool keep = args->training;
+    int64_t begin, end; /* kv heads */
+    lki_part_of(args->part, args->parts, a->kv_heads, &begin, &end);
+    for (int64_t h = begin * a->group; h < end * a->group; h++) {
+        lki_attention_head head = head_of(s, h);
+        if (args->state != NULL)
+            head.cache = (char *)args->state + h / a->group * (int64_t)p->cache;
+        if (h % a->group == 0) vector->forward_begin(&head, first, last, args->workspace);
+        vector->forward(&head, first, last, out + h * a->head_width, a->heads * a->head_width,
+                        keep ? kept_of(s, h, false) : NULL, keep ? kept_of(s, h, true) : NULL,
+                        args->workspace);
     }
 }
 
 static lks_status cpu_attention_forward(const lki_plan *plan, const lki_args *args)
 {
     const attention_plan *p = (const attention_plan *)(const void *)plan;
-    const lki_vector_attention *vector = p->cpu.vector->attention;
-    if (args->state != NULL) {
-        attention_one(p, args);
+    if (args->state != NULL) { /* samples are positions of one text */
+        const sample text = sample_of(p, args, 0);
+        forward_rows(&text, args->at, args->at + args->count, args->out);
         return LKS_OK;
     }
     for (int64_t n = 0; n < args->count; n++) {
         const sample s = sample_of(p, args, n);
-        float *out = (float *)args->out + n * p->cpu.out;
-        for (int64_t h = 0; h < p->a.heads; h++) {
-            const lki_attention_head head = head_of(&s, h);
-            const bool keep = args->training;
-            if (h % p->a.group == 0) vector->forward_begin(&head, args->workspace);
-            vector->forward(&head, 0, p->a.positions, out + h * p->a.head_width,
-                            p->a.heads * p->a.head_width, keep ? kept_of(&s, h, false) : NULL,
-                            keep ? kept_of(&s, h, true) : NULL, args->workspace);
-        }
+        forward_rows(&s, 0, p->a.positions, (float *)args->out + n * p->cpu.out);
     }
     return LKS_OK;
 }
@@ -182,6 +180,7 @@ static lks_status cpu_attention_backward(const lki_plan *plan, const lki_args *a
 const lki_kernel lki_cpu_attention = {
     .plan_bytes = sizeof(attention_plan),
     .span = LKI_SPAN_EITHER,
+    .parted = true,
     .follows = true,
     .plan = cpu_attention_plan,
     .release = cpu_attention_release,

@@ -119,8 +119,11 @@ static lks_status cpu_position_forward(const lki_plan *plan, const lki_args *arg
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     const float *all = args->param[0] != NULL ? args->param[0] : args->packed;
-    p->vector->product->rows_plus(args->count, p->out, args->in[0], all + args->at * p->out,
-                                  args->out);
+    if (plan->cluster.node[0]->whole != NULL) /* samples are positions */
+        p->vector->product->rows_plus(1, args->count * p->out, args->in[0], all + args->at * p->out,
+                                      args->out);
+    else
+        p->vector->product->rows_plus(args->count, p->out, args->in[0], all, args->out);
     return LKS_OK;
 }
 

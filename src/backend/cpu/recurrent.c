@@ -120,9 +120,8 @@ typedef struct share {
     float *d_p, *d_q, *past;        /* of places */
 } share;
 
-static share share_of(const lki_plan *plan, const lki_args *args)
+static share share_of(const recurrent_plan *p, const lki_args *args)
 {
-    const recurrent_plan *p = recurrent(plan);
     char *at = args->workspace;
     share s = {.p = p, .vector = p->cpu.vector, .args = args, .count = args->count};
     s.gates = args->saved;
@@ -239,10 +238,9 @@ static void leave(const share *s, float *leaves)
     }
 }
 
-static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *args)
+static void recurrent_forward(const recurrent_plan *p, const lki_args *args)
 {
-    const share s = share_of(plan, args);
-    const recurrent_plan *p = s.p;
+    const share s = share_of(p, args);
     s.vector->dense->forward(&p->ih, s.count * p->positions, args->in[0], args->packed,
                              args->param[2], s.gates, args->workspace);
     for (int64_t step = 0; step < p->positions; step++) {
@@ -262,6 +260,18 @@ static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *ar
     }
     if (args->leaves != NULL) leave(&s, args->leaves);
     if (args->state != NULL) leave(&s, args->state);
+}
+
+/* Samples that are positions of one text are computed as one sample that has them. */
+static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *args)
+{
+    recurrent_plan text = *recurrent(plan);
+    lki_args all = *args;
+    if (args->state != NULL) {
+        text.positions = args->count;
+        all.count = 1;
+    }
+    recurrent_forward(&text, &all);
     return LKS_OK;
 }
 
@@ -357,7 +367,7 @@ static void states_before(const share *s)
 
 static lks_status cpu_recurrent_backward(const lki_plan *plan, const lki_args *args)
 {
-    const share s = share_of(plan, args);
+    const share s = share_of(recurrent(plan), args);
     const recurrent_plan *p = s.p;
     const size_t bytes = sizeof(float) * (size_t)(s.count * p->hidden);
     const int64_t last = p->positions - 1;

@@ -177,17 +177,19 @@ static void row_forward(const attention *p, const work *w, const lki_args *args,
     }
 }
 
-/* One position: the state are the rows of all up to it as `begin` has them. */
-static void one_forward(const attention *p, work *w, const lki_args *args)
+/* Samples are positions: the state are the rows of all up to them as `begin` has them. */
+static void follow_forward(const attention *p, work *w, const lki_args *args)
 {
     const lki_attention *a = &p->a;
     const float *x = args->in[0];
+    float *y = args->out;
 
     w->x = args->state;
-    for (int64_t e = 0; e < a->width; e++) w->x[args->at * a->width + e] = (double)x[e];
-    turn_all(p, w->x, args->at, args->at + 1, 1.0);
-    for (int64_t h = 0; h < a->heads; h++)
-        row_forward(p, w, args, 0, h, args->at, (float *)args->out + h * a->head_width);
+    for (int64_t e = 0; e < args->count * a->width; e++)
+        w->x[args->at * a->width + e] = (double)x[e];
+    turn_all(p, w->x, args->at, args->at + args->count, 1.0);
+    for (int64_t r = 0; r < args->count * a->heads; r++)
+        row_forward(p, w, args, 0, r % a->heads, args->at + r / a->heads, y + r * a->head_width);
 }
 
 static lks_status ref_attention_forward(const lki_plan *plan_, const lki_args *args)
@@ -197,7 +199,7 @@ static lks_status ref_attention_forward(const lki_plan *plan_, const lki_args *a
     work w = work_in(p, args);
 
     if (args->state != NULL) {
-        one_forward(p, &w, args);
+        follow_forward(p, &w, args);
         return LKS_OK;
     }
     for (int64_t n = 0; n < args->count; n++) {

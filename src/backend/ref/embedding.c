@@ -93,12 +93,11 @@ static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *ar
     const table *p = (const table *)plan_;
     const float *x = args->in[0];
     const float *all = args->param[0] != NULL ? args->param[0] : args->packed;
-    const float *added = all + args->at * p->units;
-    const int64_t count = lki_ref_in(plan_);
+    const int64_t begin = plan_->cluster.node[0]->whole != NULL ? args->at * p->units : 0;
     float *y = args->out;
 
-    for (int64_t e = 0; e < args->count * count; e++)
-        y[e] = lki_round((double)x[e] + (double)added[e % count]);
+    for (int64_t e = 0; e < args->count * lki_ref_in(plan_); e++)
+        y[e] = lki_round((double)x[e] + (double)all[(begin + e) % p->count]);
     return LKS_OK;
 }
 

@@ -74,7 +74,7 @@ static void begin(const recurrent *r, const lki_args *args, int64_t n, double *f
     const int64_t carries = (r->op == LKI_OP_LSTM ? 2 : 1) * r->hidden;
     const float *given = args->begins != NULL ? args->begins + n * carries : NULL;
 
-    if (args->at > 0) {
+    if (args->state != NULL && args->at + n > 0) {
         memcpy(first, args->state, (size_t)(KEPT * r->hidden) * sizeof *first);
         return;
     }

@@ -1,12 +1,14 @@
 /*
- * A model's program once more, for one position: stages, kernels, parameters and what is packed of them are the model's;
- * what positions leave for those behind them is its own.
+ * A model's program once more, for positions: stages, kernels, parameters and what is packed of them are the model's;
+ * what positions leave for those behind them is its own. Its samples are positions of one text, one behind the other.
  */
 #include "model/infer/follow.h"
 
 #include "base/check.h"
 #include "base/float.h"
 #include "core/one.h"
+
+enum { MOST_ROWS = 512 };
 
 /* Whether a stage computes all positions of what another computes one of. */
 static bool is_whole_of(const lki_stage *stage, const lki_stage *one)
@@ -50,17 +52,18 @@ static void measure(lki_follow *follow)
         follow->bytes = lki_plus(follow->bytes,
                                  lki_align(program->stage[s].plan->needs.state_bytes));
         if (op == LKI_OP_ATTENTION || op == LKI_OP_POSITION) follow->endless = false;
+        if (program->stage[s].plan->needs.state_bytes > 0) follow->stateful = s + 1;
     }
 }
 
-static lks_status compile(lki_follow *follow, const lks_tensor *output)
+static lks_status compile(lki_follow *follow, const lks_tensor *output, int64_t rows)
 {
     const lki_program *whole = &follow->model->program;
     follow->program = (lki_program){.context = whole->context,
                                     .backend = whole->backend,
                                     .graph = follow->graph,
                                     .output = output,
-                                    .global_batch = 1,
+                                    .global_batch = rows,
                                     .replicas = 1,
                                     .switches = whole->switches,
                                     .stored = whole->stored};
@@ -84,6 +87,13 @@ static lks_status make_state(lki_follow *follow)
     return LKS_OK;
 }
 
+/* As many positions in a pass as the window has: their number changes no bit, and beyond some hundreds no speed. */
+static int64_t most_rows(const lki_program *whole)
+{
+    const int64_t positions = whole->output->shape.dim[0];
+    return positions < MOST_ROWS ? positions : MOST_ROWS;
+}
+
 lks_status lki_follow_make(lki_follow *follow, lks_model *model)
 {
     const lki_program *whole = &model->program;
@@ -92,11 +102,14 @@ lks_status lki_follow_make(lki_follow *follow, lks_model *model)
     if (!whole->backend->memory->host || model->opts.layers) return LKS_OK;
     LKI_TRY(lki_graph_one(&follow->graph, whole->graph, whole->output, &output));
     if (follow->graph == NULL) return LKS_OK;
-    const unsigned saved = lki_float_enter(); /* plans see what workers see */
-    const lks_status status = compile(follow, output);
-    lki_float_leave(saved);
-    LKI_TRY(status);
-    if (fits(follow)) return make_state(follow);
+    for (int64_t rows = most_rows(whole); rows > 0; rows /= 2) {
+        const unsigned saved = lki_float_enter(); /* plans see what workers see */
+        const lks_status status = compile(follow, output, rows);
+        lki_float_leave(saved);
+        LKI_TRY(status);
+        if (fits(follow)) return make_state(follow);
+        lki_program_release(&follow->program);
+    }
     lki_follow_release(follow);
     return LKS_OK;
 }
@@ -138,20 +151,36 @@ static void take_parameters(lki_follow *follow)
     follow->averages = lki_model_infers_averages(follow->model);
 }
 
-static lks_status predict(lki_follow *follow, const int32_t *token, int64_t at, float *out)
+/* One pass. Without outputs, what leaves nothing for others is left out, too. */
+static lks_status follow_pass(lki_follow *follow, const int32_t *tokens, int64_t count, int64_t at,
+                              float *out)
 {
     lks_model *model = follow->model;
-    LKI_TRY(lki_infer_begin(model));
-    take_parameters(follow);
-    model->pass = lki_program_pass(&follow->program, 0, 1, 1);
-    model->pass.x = token;
+    model->pass = lki_program_pass(&follow->program, 0, 1, count);
+    model->pass.x = tokens;
     model->pass.at = at;
+    model->pass.end = out != NULL ? 0 : follow->stateful;
     model->predictions = out;
     return lki_model_run_one(model, &follow->program);
 }
 
-lks_status lki_follow_predict(lki_follow *follow, int32_t token, int64_t at, float *out)
+static lks_status predict(lki_follow *follow, const int32_t *tokens, int64_t count, int64_t at,
+                          float *out)
+{
+    const int64_t most = follow->program.global_batch;
+    LKI_TRY(lki_infer_begin(follow->model));
+    take_parameters(follow);
+    for (int64_t part; count > 1 && follow->stateful > 0;
+         tokens += part, at += part, count -= part) {
+        part = count - 1 < most ? count - 1 : most;
+        LKI_TRY(follow_pass(follow, tokens, part, at, NULL));
+    }
+    return follow_pass(follow, tokens + count - 1, 1, at + count - 1, out);
+}
+
+lks_status lki_follow_predict(lki_follow *follow, const int32_t *tokens, int64_t count, int64_t at,
+                              float *out)
 {
     LKI_TRY(lki_model_enter(follow->model, "lks_generator_next"));
-    return lki_model_leave(follow->model, predict(follow, &token, at, out));
+    return lki_model_leave(follow->model, predict(follow, tokens, count, at, out));
 }

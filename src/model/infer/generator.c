@@ -114,17 +114,13 @@ static bool follows(const lks_generator *g)
 static lks_status follow_all(lks_generator *g)
 {
     if (lki_follow_is_old(&g->follow)) g->followed = g->gone = 0;
-    while (g->followed < g->used) {
-        const int64_t at = g->gone + g->followed;
-        const lks_status status = lki_follow_predict(&g->follow, g->window[g->followed], at,
-                                                     g->output);
-        if (status != LKS_OK) {
-            g->followed = g->gone = 0; /* states may be half of it */
-            return status;
-        }
-        g->followed++;
-    }
-    return LKS_OK;
+    if (g->followed == g->used) return LKS_OK;
+    const lks_status status = lki_follow_predict(&g->follow, g->window + g->followed,
+                                                 g->used - g->followed, g->gone + g->followed,
+                                                 g->output);
+    g->followed = status == LKS_OK ? g->used : 0; /* states may be half of it */
+    if (status != LKS_OK) g->gone = 0;
+    return status;
 }
 
 /* ---------------------------------------------------------------- making */
@@ -190,26 +186,27 @@ void lks_generator_destroy(lks_generator *generator)
 
 /* ---------------------------------------------------------------- tokens */
 
-/* There is no place: the first token goes. A network without an end has followed it. */
-static lks_status slide(lks_generator *g)
+/* There is no place: the first tokens go. A network without an end has followed them. */
+static lks_status slide(lks_generator *g, int64_t count)
 {
     if (follows(g) && g->follow.endless) {
         LKI_TRY(follow_all(g));
-        g->followed--;
-        g->gone++;
+        g->followed -= count;
+        g->gone += count;
     } else {
         g->slid = true;
     }
-    g->used--;
-    memmove(g->window, g->window + 1, (size_t)g->used * sizeof *g->window);
+    g->used -= count;
+    memmove(g->window, g->window + count, (size_t)g->used * sizeof *g->window);
     return LKS_OK;
 }
 
-/* Puts a token behind the others. */
-static lks_status put(lks_generator *g, int32_t token)
+/* Puts tokens behind the others, at most a window of them. */
+static lks_status put_tokens(lks_generator *g, const int32_t *tokens, int64_t count)
 {
-    if (g->used == g->positions) LKI_TRY(slide(g));
-    g->window[g->used++] = token;
+    if (g->used + count > g->positions) LKI_TRY(slide(g, g->used + count - g->positions));
+    memcpy(g->window + g->used, tokens, (size_t)count * sizeof *tokens);
+    g->used += count;
     return LKS_OK;
 }
 
@@ -225,7 +222,10 @@ lks_status lks_generator_feed(lks_generator *generator, const int32_t *tokens, i
             return LKI_FAIL(LKS_E_INVALID,
                             "a generator got token %" PRId32 ", expected 0 to %" PRId64, tokens[i],
                             generator->draw.size - 1);
-    for (int64_t i = 0; i < count; i++) LKI_TRY(put(generator, tokens[i]));
+    for (int64_t part; count > 0; tokens += part, count -= part) {
+        part = count < generator->positions ? count : generator->positions;
+        LKI_TRY(put_tokens(generator, tokens, part));
+    }
     return LKS_OK;
 }
 
@@ -264,5 +264,5 @@ lks_status lks_generator_next(lks_generator *generator, int32_t *token)
     }
     LKI_TRY(lki_draw_token(token, &g->draw, outputs, g->drawn));
     g->drawn++;
-    return put(g, *token);
+    return put_tokens(g, token, 1);
 }

@@ -6,12 +6,10 @@
 #ifndef LKI_CPU_VECTOR_NAMES_H
 #define LKI_CPU_VECTOR_NAMES_H
 
+#define attention_cache_bytes            LKI_ISA_NAME(attention_cache_bytes)
 #define attention_forward                LKI_ISA_NAME(attention_forward)
 #define attention_forward_begin          LKI_ISA_NAME(attention_forward_begin)
 #define attention_forward_bytes          LKI_ISA_NAME(attention_forward_bytes)
-#define attention_forward_follow         LKI_ISA_NAME(attention_forward_follow)
-#define attention_state_bytes            LKI_ISA_NAME(attention_state_bytes)
-#define attention_values                 LKI_ISA_NAME(attention_values)
 #define attention_turn                   LKI_ISA_NAME(attention_turn)
 #define backward_keys                    LKI_ISA_NAME(backward_keys)
 #define backward_layout                  LKI_ISA_NAME(backward_layout)
@@ -71,9 +69,11 @@
 #define first_weights_wide               LKI_ISA_NAME(first_weights_wide)
 #define first_wide                       LKI_ISA_NAME(first_wide)
 #define first_width                      LKI_ISA_NAME(first_width)
+#define forward_append                   LKI_ISA_NAME(forward_append)
 #define forward_block                    LKI_ISA_NAME(forward_block)
 #define forward_layout                   LKI_ISA_NAME(forward_layout)
 #define forward_panel                    LKI_ISA_NAME(forward_panel)
+#define forward_room_of                  LKI_ISA_NAME(forward_room_of)
 #define forward_row                      LKI_ISA_NAME(forward_row)
 #define gather_filters                   LKI_ISA_NAME(gather_filters)
 #define gather_windows                   LKI_ISA_NAME(gather_windows)

@@ -209,8 +209,8 @@ typedef struct lki_vector_recurrent {
 /* attention/: a head of a sample. Rows of q, k and v, [width] each, lie `row` floats apart. */
 typedef struct lki_attention_head {
     const float *q, *k, *v;
-    void
-        *cache; /* keys and values of rows that followed each other; NULL: those of forward_begin */
+    void *
+        cache; /* of cache_bytes, where keys and values stay from call to call; NULL: in the workspace */
     int64_t row;
     int64_t positions, width;
     float scale;
@@ -231,13 +231,11 @@ typedef struct lki_attention_head {
 typedef struct lki_vector_attention {
     size_t (*forward_bytes)(int64_t positions, int64_t width);
     size_t (*backward_bytes)(int64_t positions, int64_t width);
-    /* The keys and values of a head, which several heads may have in common. */
-    void (*forward_begin)(const lki_attention_head *head, void *workspace);
-    /* The same, of row `at` alone, behind those that are there: head->k and v are this row's. `cache` has state_bytes,
-     * undefined in front of row 0; forward takes it where head->cache is it. */
-    size_t (*state_bytes)(int64_t positions, int64_t width);
-    void (*forward_follow)(const lki_attention_head *head, int64_t at, void *cache,
-                           void *workspace);
+    size_t (*cache_bytes)(int64_t positions, int64_t width);
+    /* The keys and values of a head, which several heads may have in common: rows [first, last), behind those that are
+     * there. head->k and v begin with row `first`. */
+    void (*forward_begin)(const lki_attention_head *head, int64_t first, int64_t last,
+                          void *workspace);
     /* Rows [first, last) of a head: head->q, out, most and inverse begin with row `first`. Of each: y, the largest score,
      * 0 of a row that sees no key, and the inverse of the sum of exponentials (0); most and inverse may be NULL. */
     void (*forward)(const lki_attention_head *head, int64_t first, int64_t last, float *out,

@@ -26,57 +26,63 @@ static size_t forward_layout(int64_t positions, int64_t width, float *base, forw
     return bytes;
 }
 
-/* The keys in panels stand where the values will. */
 static size_t attention_forward_bytes(int64_t positions, int64_t width)
 {
     forward_room room;
     return forward_layout(positions, width, NULL, &room);
 }
 
-static void attention_forward_begin(const lki_attention_head *head, void *workspace)
-{
-    forward_room w;
-    const int64_t rows = whole_blocks(head->positions);
-    forward_layout(head->positions, head->width, workspace, &w);
-    LKI_ISA_NAME(lki_attention_panels)
-    (head, head->k, head->row, true, 0, head->positions, rows, w.row, w.values);
-    LKI_ISA_NAME(lki_attention_columns)(w.values, rows, head->width, w.keys);
-    LKI_ISA_NAME(lki_attention_panels)
-    (head, head->v, head->row, false, 0, head->positions, rows, w.row, w.values);
-}
-
-/* Keys by column and values in panels, as they stand in the workspace. */
-static size_t attention_state_bytes(int64_t positions, int64_t width)
+/* Keys and values as they stand in the workspace. */
+static size_t attention_cache_bytes(int64_t positions, int64_t width)
 {
     const int64_t rows = whole_blocks(positions);
     return lki_times(sizeof(float) * (size_t)rows, (size_t)(width + panel_width(width)));
 }
 
-static float *attention_values(const lki_attention_head *head, void *cache)
-{
-    return (float *)cache + whole_blocks(head->positions) * head->width;
-}
-
-/* Blocks that a row sees have zeros behind it. */
-static void attention_forward_follow(const lki_attention_head *head, int64_t at, void *cache,
-                                     void *workspace)
+static forward_room forward_room_of(const lki_attention_head *head, void *workspace)
 {
     forward_room w;
-    const int64_t rows = whole_blocks(head->positions), width = head->width, block = at % SIDE;
-    float *keys = cache, *values = attention_values(head, cache);
-    forward_layout(head->positions, width, workspace, &w);
-    if (block == 0) {
-        memset(keys + at * width, 0, sizeof(float) * (size_t)(SIDE * width));
-        for (int64_t d = 0; d < width; d += PANEL)
-            memset(values + (d * rows + at * PANEL), 0, sizeof(float) * SIDE * PANEL);
+    forward_layout(head->positions, head->width, workspace, &w);
+    if (head->cache != NULL) {
+        w.keys = head->cache;
+        w.values = w.keys + whole_blocks(head->positions) * head->width;
     }
-    LKI_ISA_NAME(lki_attention_panels)
-    (head, head->k, head->row, true, at, 1, SIDE, w.row, w.q);
-    for (int64_t d = 0; d < width; d++)
-        keys[at / PANEL * PANEL * width + d * PANEL + at % PANEL] =
-            w.q[d / PANEL * SIDE * PANEL + d % PANEL];
-    for (int64_t d = 0; d < width; d++)
-        values[(d / PANEL * rows + at) * PANEL + d % PANEL] = head->v[d];
+    return w;
+}
+
+/* Rows [first, last) of a block that has rows already. */
+static void forward_append(const lki_attention_head *head, const forward_room *w, int64_t first,
+                           int64_t last, const float *v)
+{
+    const int64_t rows = whole_blocks(head->positions), width = head->width;
+    for (int64_t r = first; r < last; r++, v += head->row) {
+        float *key = w->keys + r / PANEL * PANEL * width + r % PANEL;
+        const float *from = w->q + (r - first) * PANEL;
+        for (int64_t d = 0; d < width; d++) {
+            key[d * PANEL] = from[d / PANEL * SIDE * PANEL + d % PANEL];
+            w->values[(d / PANEL * rows + r) * PANEL + d % PANEL] = v[d];
+        }
+    }
+}
+
+/* Block by block; behind the rows of the last one are zeros. */
+static void attention_forward_begin(const lki_attention_head *head, int64_t first, int64_t last,
+                                    void *workspace)
+{
+    const forward_room w = forward_room_of(head, workspace);
+    const int64_t rows = whole_blocks(head->positions), width = head->width;
+    for (int64_t i = first, end; i < last; i = end) {
+        const float *k = head->k + (i - first) * head->row, *v = head->v + (i - first) * head->row;
+        end = smaller(i / SIDE * SIDE + SIDE, last);
+        LKI_ISA_NAME(lki_attention_panels)(head, k, head->row, true, i, end - i, SIDE, w.row, w.q);
+        if (i % SIDE > 0) {
+            forward_append(head, &w, i, end, v);
+            continue;
+        }
+        LKI_ISA_NAME(lki_attention_columns)(w.q, SIDE, width, w.keys + i * width);
+        LKI_ISA_NAME(lki_attention_panels)
+        (head, v, head->row, false, i, end - i, rows, w.row, w.values + i * PANEL);
+    }
 }
 
 /* The largest of a vector. */
@@ -195,12 +201,7 @@ static void attention_forward(const lki_attention_head *head, int64_t first, int
                               float *out, int64_t out_row, float *most, float *inverse,
                               void *workspace)
 {
-    forward_room w;
-    forward_layout(head->positions, head->width, workspace, &w);
-    if (head->cache != NULL) {
-        w.keys = head->cache;
-        w.values = attention_values(head, head->cache);
-    }
+    const forward_room w = forward_room_of(head, workspace);
     for (int64_t i = first; i < last; i += SIDE) {
         const int64_t end = smaller(i + SIDE, last);
         const int64_t keys = head->causal ? end : head->positions;
@@ -226,9 +227,8 @@ static void attention_forward(const lki_attention_head *head, int64_t first, int
 const lki_vector_attention LKI_ISA_NAME(lki_vector_attention) = {
     .forward_bytes = attention_forward_bytes,
     .backward_bytes = LKI_ISA_NAME(lki_attention_backward_bytes),
+    .cache_bytes = attention_cache_bytes,
     .forward_begin = attention_forward_begin,
-    .state_bytes = attention_state_bytes,
-    .forward_follow = attention_forward_follow,
     .forward = attention_forward,
     .backward_begin = LKI_ISA_NAME(lki_attention_backward_begin),
     .backward = LKI_ISA_NAME(lki_attention_backward),
