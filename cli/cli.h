@@ -234,8 +234,9 @@ const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data);
 /* A number from 1 to `most` behind an option, whose `name` is for the sentence; *out stays where it is not given. */
 LKS_MUSTUSE lks_status cli_count(int64_t *out, const cli_args *cli, cli_local local,
                                  const char *name, int64_t most);
-/* --seconds, where it is given. */
+/* --seconds, where it is given; and --comm-timeout. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);
+LKS_MUSTUSE lks_status cli_comm_timeout(double *out, const cli_args *cli);
 
 void cli_help(const cli_args *cli, FILE *out);
 

@@ -54,12 +54,10 @@ static lks_status watch_seconds(double *out)
     return LKS_OK;
 }
 
-static lks_status read_options(lks_comm_opts *out, const cli_args *cli)
+lks_status cli_comm_timeout(double *out, const cli_args *cli)
 {
     const char *timeout = cli->local[LOCAL_COMM_TIMEOUT];
-    out->verify = cli->local[LOCAL_VERIFY_COMM] != NULL;
-    if (timeout == NULL || (lki_text_is_float(timeout, &out->timeout_s) && out->timeout_s > 0 &&
-                            out->timeout_s <= 1e6))
+    if (timeout == NULL || (lki_text_is_float(timeout, out) && *out > 0 && *out <= 1e6))
         return LKS_OK;
     return lks_fail(LKS_E_INVALID,
                     "--comm-timeout is '%.60s', expected seconds, more than 0 and at most 1e6",
@@ -121,9 +119,10 @@ static bool is_said_by_another(lks_status status)
 
 lks_status cli_meet(cli_ranks *out, const cli_args *cli)
 {
-    lks_comm_opts opts = {.on_lost = on_lost, .user = &out->said};
+    lks_comm_opts opts = {
+        .on_lost = on_lost, .user = &out->said, .verify = cli->local[LOCAL_VERIFY_COMM] != NULL};
     *out = (cli_ranks){.comm = NULL};
-    lks_status status = read_options(&opts, cli);
+    lks_status status = cli_comm_timeout(&opts.timeout_s, cli);
     if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
     if (status != LKS_OK) return cli_refuse(status);
     out->watches = opts.watch_s >= 0;

@@ -77,7 +77,13 @@ const cli_option cli_options[] = {
     LOCAL("by", 0, "NAME", LAUNCHES, BY,
           "what starts the ranks: openmpi, mpich or srun; default: srun inside a Slurm allocation, "
           "else the MPI whose module is there"),
-    LOCAL("agent", 0, "FILE", LAUNCHES, AGENT,
+    LOCAL("hosts", 0, "LIST", VERB_PS, HOSTS,
+          "hosts to look at, such as a,b, reached as launch reaches them, with this program at the "
+          "same path; exit code 12 where one cannot be asked; default: this host"),
+    LOCAL("hosts", 0, "LIST", VERB_STOP, HOSTS,
+          "hosts where the run may be that is not on this one, such as a,b; exit code 12, and "
+          "nothing is stopped, where one cannot be asked; default: none"),
+    LOCAL("agent", 0, "FILE", LAUNCHES | VERB_PS | VERB_STOP, AGENT,
           "a program that runs a command on another host, called as ssh is; default: ssh"),
     LOCAL("log-dir", 0, "DIR", VERB_LAUNCH, LOG_DIR,
           "folder for what each rank says, in rank-N.log; default: ranks in the folder of --out, "
@@ -264,6 +270,8 @@ const cli_option cli_options[] = {
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
     LOCAL("comm-timeout", 0, "SECONDS", TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND | VERB_DATA,
           COMM_TIMEOUT, "of several processes: how long to wait for another; default 600"),
+    LOCAL("comm-timeout", 0, "SECONDS", VERB_PS | VERB_STOP, COMM_TIMEOUT,
+          "how long to wait for the answer of another host; default 10"),
     LOCAL("verify-comm", 0, NULL, TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, VERIFY_COMM,
           "of several processes: compare what all are about to exchange, each time; slow"),
     LOCAL(

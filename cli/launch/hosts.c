@@ -5,7 +5,7 @@
 #include "cli/launch/launch.h"
 #include "recipe/text/setting.h"
 
-static bool is_host(const char *name)
+bool launch_is_host(const char *name)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     return *name != '\0' && *name != '-' && name[strspn(name, good)] == '\0';
@@ -23,7 +23,7 @@ lks_status launch_hosts(launch_host **out, int *count, int *ranks, cli_pool *poo
         char *colon = strrchr(word, ':');
         slots = 1;
         if (colon != NULL) *colon = '\0';
-        if (!is_host(word))
+        if (!launch_is_host(word))
             return lks_fail(LKS_E_INVALID,
                             "--hosts is '%.200s', expected names with numbers of ranks: a:2,b:2",
                             text);

@@ -71,6 +71,8 @@ typedef struct launch_plan {
 /* "a:2,b:2"; `ranks` gets the sum. */
 LKS_MUSTUSE lks_status launch_hosts(launch_host **out, int *count, int *ranks, cli_pool *pool,
                                     const char *text);
+/* Whether it is a name that --hosts takes: none that a shell, or ssh, would take for something else. */
+bool launch_is_host(const char *name);
 /* Whether the module of an MPI is there, and where modules are looked for. */
 bool launch_has_module(cli_pool *pool, const char *name);
 const char *launch_module_places(cli_pool *pool);
@@ -111,6 +113,10 @@ LKS_MUSTUSE lks_status launch_run(launch_plan *plan, int *code);
 
 /* The watcher: runs plan->rank; returns the exit code for the starter. */
 LKS_MUSTUSE lks_status launch_watch(const launch_plan *plan, int *code);
+
+/* Whether an exit code says that the ranks have saved and ended, as one of them was asked to, by whomever: our own
+ * program's says so. */
+bool launch_is_stop(const launch_plan *plan, int code);
 
 /* Where this process stands among those that a starter started; false: none did. */
 typedef struct launch_place {

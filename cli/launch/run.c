@@ -71,13 +71,19 @@ static void on_missed(launch_watching *l, const launch_report *report)
     end_within(l, is_known(l) ? 0 : KILLED_S);
 }
 
+bool launch_is_stop(const launch_plan *plan, int code)
+{
+    return strcmp(plan->rank[0], plan->self) == 0 && code > 128;
+}
+
 static void on_end(launch_watching *l, const launch_report *report)
 {
     launch_failure *f = of_rank(l, report);
     f->end = *report;
-    if (report->stop != 0 && (report->code < 0 || report->code > 128)) {
+    const bool asked = report->stop != 0 && (report->code < 0 || report->code > 128);
+    if (asked || launch_is_stop(l->plan, report->code)) {
         l->stopped = true;
-        l->stop = report->stop;
+        l->stop = asked ? report->stop : report->code - 128;
         f->end.news = LAUNCH_SAYS; /* no failure */
         return;
     }

@@ -257,7 +257,8 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     const bool killed = WIFSIGNALED(w.status);
     *code = killed ? 128 + WTERMSIG(w.status) : WEXITSTATUS(w.status);
     /* A rank that was asked to stop, and did, has not failed: others may still be saving. */
-    const bool stopped = w.asked != 0 && (killed || *code > 128);
+    const bool stopped = w.asked != 0 ? killed || *code > 128
+                                      : !killed && launch_is_stop(plan, *code);
     if (*code != 0) take_log(&w);
     if (*code != 0) tell_end(&w, killed ? -*code : *code);
     if (stopped || (*code != 0 && was_heard(&w))) *code = 0;

@@ -24,12 +24,24 @@ bool running_is_ours(int64_t process)
            own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-bool running_is_launch(int64_t process)
+/* Whether word `number` of its command line, behind the program, is this one. */
+static bool is_called(int64_t process, int number, const char *word)
 {
     char words[4096];
     const size_t bytes = process_read(words, sizeof words, process, "cmdline");
-    const size_t first = strlen(words) + 1;
-    return first < bytes && strcmp(words + first, "launch") == 0 && running_is_ours(process);
+    size_t at = 0;
+    while (at < bytes && number-- > 0) at += strlen(words + at) + 1;
+    return at < bytes && strcmp(words + at, word) == 0;
+}
+
+bool running_is_launch(int64_t process)
+{
+    return is_called(process, 1, "launch") && running_is_ours(process);
+}
+
+bool running_is_watcher(int64_t process)
+{
+    return is_called(process, 2, "--watch") && running_is_launch(process);
 }
 
 static int64_t resident_of(int64_t process)
@@ -64,13 +76,62 @@ static bool read_note(running_note *note, int folder, const char *name, int64_t 
     return note->process == process && note->run > 0 && note->rank >= 0 && note->rank < note->size;
 }
 
+const char *running_what(const running_note *note)
+{
+    return note->folder[0] != '\0' ? note->folder : note->config;
+}
+
+static int compare_numbers(int64_t x, int64_t y)
+{
+    return (x > y) - (x < y);
+}
+
+/* Up to here the two are the same process, known from two places. */
+static int compare_processes(const running_rank *a, const running_rank *b)
+{
+    const running_note *x = &a->note, *y = &b->note;
+    int order = compare_numbers(x->run, y->run);
+    if (order == 0) order = strcmp(x->lead, y->lead);
+    if (order == 0) order = compare_numbers(x->rank, y->rank);
+    if (order == 0) order = compare_numbers(x->process, y->process);
+    if (order == 0) order = compare_numbers(x->start, y->start);
+    return order != 0 ? order : strcmp(x->host, y->host);
+}
+
 static int compare_ranks(const void *a, const void *b)
 {
-    const running_note *x = &((const running_rank *)a)->note, *y = &((const running_rank *)b)->note;
-    if (x->run != y->run) return x->run < y->run ? -1 : 1;
-    const int lead = strcmp(x->lead, y->lead);
-    if (lead != 0) return lead;
-    return x->rank < y->rank ? -1 : x->rank > y->rank;
+    const running_rank *x = a, *y = b;
+    const int order = compare_processes(x, y);
+    return order != 0 ? order : (x->from != NULL) - (y->from != NULL);
+}
+
+void running_sort(running_ranks *list)
+{
+    int kept = 0;
+    if (list->count == 0) return;
+    qsort(list->rank, (size_t)list->count, sizeof *list->rank, compare_ranks);
+    for (int i = 1; i < list->count; i++)
+        if (compare_processes(&list->rank[kept], &list->rank[i]) != 0)
+            list->rank[++kept] = list->rank[i];
+    list->count = kept + 1;
+}
+
+bool running_goes_on(const running_ranks *list, int i)
+{
+    const running_note *before = &list->rank[i > 0 ? i - 1 : 0].note, *n = &list->rank[i].note;
+    return i > 0 && before->run == n->run && strcmp(before->lead, n->lead) == 0 &&
+           before->rank < n->rank;
+}
+
+running_rank *running_next(running_ranks *list, cli_pool *pool)
+{
+    if (list->count == list->room) {
+        list->room = list->room > 0 ? 2 * list->room : 16;
+        running_rank *more = pool_alloc(pool, (size_t)list->room * sizeof *more);
+        if (list->count > 0) memcpy(more, list->rank, (size_t)list->count * sizeof *more);
+        list->rank = more;
+    }
+    return &list->rank[list->count];
 }
 
 /* Takes entry `name`, or removes it where its process has ended. */
@@ -86,26 +147,19 @@ static bool take_entry(running_rank *out, DIR *open, const char *name)
     }
     if (!good || !running_is_ours(process)) return false;
     out->resident = resident_of(process);
+    out->from = NULL;
     return true;
 }
 
-lks_status running_list(running_rank **out, int *count, cli_pool *pool)
+lks_status running_list(running_ranks *list, cli_pool *pool)
 {
     char path[PATH_MAX];
-    int room = 16;
-    *out = pool_alloc(pool, (size_t)room * sizeof **out);
-    *count = 0;
     if (!running_folder(path, false)) return LKS_OK;
     DIR *open = opendir(path);
     if (open == NULL) return lks_fail(LKS_E_IO, "%.300s cannot be read: %s", path, strerror(errno));
-    for (const struct dirent *entry; (entry = readdir(open)) != NULL;) {
-        if (!take_entry(&(*out)[*count], open, entry->d_name) || ++*count < room) continue;
-        running_rank *more = pool_alloc(pool, 2 * (size_t)room * sizeof *more);
-        memcpy(more, *out, (size_t)room * sizeof *more);
-        *out = more;
-        room *= 2;
-    }
+    for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
+        list->count += take_entry(running_next(list, pool), open, entry->d_name);
     closedir(open);
-    qsort(*out, (size_t)*count, sizeof **out, compare_ranks);
+    running_sort(list);
     return LKS_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * What runs on this host: every rank of a training keeps a note, a small file that is mapped, so that a step costs a
+ * What runs: every rank of a training keeps a note, a small file that is mapped, so that a step costs a
  * few stores; `lockstep ps` and `lockstep stop` read them. Notes lie in a folder that is the user's alone, $LKS_RUNS or
- * /tmp/lockstep-<user's number>. A training goes on without a note where there can be none.
+ * /tmp/lockstep-<user's number>. A training goes on without a note where there can be none. across.h asks other hosts.
  */
 #ifndef CLI_RUNNING_H
 #define CLI_RUNNING_H
@@ -48,13 +48,31 @@ void running_end(running *r);
 typedef struct running_rank {
     running_note note; /* its texts end */
     int64_t resident;  /* bytes; -1: not known */
+    const char *from;  /* the host that was asked for it; NULL: it is on this one */
 } running_rank;
 
-/* Ranks that live, ordered by run and rank; notes of those that have ended are removed. */
-LKS_MUSTUSE lks_status running_list(running_rank **out, int *count, cli_pool *pool);
+/* What it trains: its folder, or else its configuration. */
+const char *running_what(const running_note *note);
 
-/* Whether a process runs this very program for this user; and whether it does so as `lockstep launch`. */
+typedef struct running_ranks {
+    running_rank *rank;
+    int count, room;
+} running_ranks;
+
+/* Room for one more, behind those that count. */
+running_rank *running_next(running_ranks *list, cli_pool *pool);
+/* Orders them by run and rank, each once, as this host has it where it does. */
+void running_sort(running_ranks *list);
+/* Whether this rank is of the same run as the one before it. */
+bool running_goes_on(const running_ranks *list, int i);
+
+/* Adds ranks that live on this host; notes of those that have ended are removed. */
+LKS_MUSTUSE lks_status running_list(running_ranks *list, cli_pool *pool);
+
+/* Whether a process runs this very program for this user; and whether it does so as `lockstep launch`, or as what
+ * that starts to watch over a rank. */
 bool running_is_ours(int64_t process);
 bool running_is_launch(int64_t process);
+bool running_is_watcher(int64_t process);
 
 #endif

@@ -1,4 +1,4 @@
-/* lockstep stop: ends one run of this user, as Ctrl-C does. */
+/* lockstep stop: ends one run of this user, here or on another host, as Ctrl-C does. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -13,41 +13,55 @@
 
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/running/running.h"
+#include "cli/running/across.h"
 #include "recipe/text/setting.h"
 
 /* Saving a large checkpoint takes its time. */
 enum { PATIENCE_S = 120 };
 
-/* The run's ranks come one behind the other; NULL where there is none, or *runs are several. */
-static const running_rank *find_run(const char *wanted, const running_rank *rank, int count,
-                                    int *runs, int *ranks)
+/* The one run of this name: its ranks come one behind the other. */
+static lks_status find_run(running_ranks *out, const running_ranks *all, const cli_args *cli)
 {
     char whole[PATH_MAX];
     int64_t number = 0;
-    const running_rank *found = NULL;
+    int runs = 0;
+    const char *wanted = cli->operand[0], *hosts = cli->local[LOCAL_HOSTS];
+    const char *path = realpath(wanted, whole) != NULL ? whole : wanted;
+    char *list = pool_format(cli->pool, "%s", "");
     if (!lki_text_is_int(wanted, &number)) number = 0;
-    const bool is_path = realpath(wanted, whole) != NULL;
-    *runs = *ranks = 0;
-    for (int i = 0; i < count; i++) {
-        const running_note *n = &rank[i].note;
-        if (n->run != number && !(is_path && strcmp(n->folder, whole) == 0)) continue;
-        const bool same = found != NULL && found->note.run == n->run &&
-                          strcmp(found->note.lead, n->lead) == 0;
-        *runs += !same;
-        if (found == NULL) found = &rank[i];
-        *ranks += same || *runs == 1;
+    for (int i = 0, next; i < all->count; i = next) {
+        const running_note *n = &all->rank[i].note;
+        bool is_path = false;
+        next = i;
+        do is_path |= strcmp(all->rank[next++].note.folder, path) == 0;
+        while (next < all->count && running_goes_on(all, next));
+        if (n->run != number && !is_path) continue;
+        *out = (running_ranks){.rank = all->rank + i, .count = next - i};
+        list = pool_format(cli->pool, "%s%srun %" PRId64 " in %.100s on %.60s", list,
+                           runs++ > 0 ? ", " : "", n->run, text_clean(cli->pool, running_what(n)),
+                           text_clean(cli->pool, n->host));
     }
-    return *runs == 1 ? found : NULL;
+    if (runs == 1) return LKS_OK;
+    if (runs > 1)
+        return lks_fail(LKS_E_INVALID,
+                        "'%.100s' names %d runs: %.300s; give the number or the folder of one, or "
+                        "stop it on its own host",
+                        wanted, runs, list);
+    return lks_fail(LKS_E_INVALID,
+                    "no run '%.200s' of yours is on this host%s%.100s; lockstep ps shows those "
+                    "that are, by number and folder, and with --hosts those on others",
+                    wanted, hosts != NULL ? ", nor on " : "", hosts != NULL ? hosts : "");
 }
 
-/* The `lockstep launch` that a rank stands under, which passes the signal on to all of them; else the rank itself. */
+/* The `lockstep launch` that a rank stands under, which passes the signal on to all of them; else the rank itself, and
+ * not its watcher, which may have another signal for that. */
 static int64_t head_of(int64_t process)
 {
     int64_t head = process;
     for (int depth = 0; depth < 16 && process > 1; depth++) {
         process = process_stat(process, PROCESS_PARENT);
-        if (process > 1 && running_is_launch(process)) head = process;
+        if (process > 1 && running_is_launch(process) && !running_is_watcher(process))
+            head = process;
     }
     return head;
 }
@@ -78,7 +92,7 @@ static lks_status send_order(int64_t process, int64_t start)
 }
 
 /* By the first rank that is here, or its launcher: the others learn it from that. */
-static lks_status stop_run(const running_rank *rank, int ranks)
+static lks_status stop_here(const running_rank *rank, const running_ranks *run)
 {
     const running_note *n = &rank->note;
     const int64_t head = head_of(n->process), start = process_stat(head, PROCESS_START);
@@ -88,13 +102,11 @@ static lks_status stop_run(const running_rank *rank, int ranks)
     if (status != LKS_OK) return status;
     for (int tenth = 0; tenth < 10 * PATIENCE_S; tenth++) {
         int left = 0;
-        for (int i = 0; i < ranks; i++)
-            left += process_stat(rank[i].note.process, PROCESS_START) == rank[i].note.start;
-        if (left == 0) {
-            say("run %" PRId64 " has ended", n->run);
-            if (n->folder[0] == '\0') say_error("it had no --out: nothing of it is saved");
-            return LKS_OK;
-        }
+        for (int i = 0; i < run->count; i++)
+            left += run->rank[i].from == NULL &&
+                    process_stat(run->rank[i].note.process, PROCESS_START) ==
+                        run->rank[i].note.start;
+        if (left == 0) return LKS_OK;
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     return lks_fail(LKS_E_TIMEOUT,
@@ -104,20 +116,19 @@ static lks_status stop_run(const running_rank *rank, int ranks)
 }
 
 /* "y" or "yes"; whoever is not asked on a terminal has to have said it before. */
-static lks_status ask(bool *yes, const running_rank *rank, int ranks)
+static lks_status ask(bool *yes, const running_rank *rank, int ranks, cli_pool *pool)
 {
     const running_note *n = &rank->note;
     char answer[16] = "";
-    cli_pool pool = {0};
     *yes = false;
     if (!isatty(STDIN_FILENO))
         return lks_fail(LKS_E_INVALID, "stop asks before it ends a run, and standard input is no "
                                        "terminal; give --yes");
-    fprintf(stderr, "Stop run %" PRId64 " (%s, %d rank%s here, step %" PRId64 ")? [y/N] ", n->run,
-            text_clean(&pool, n->folder[0] != '\0' ? n->folder : n->config), ranks, TEXT_S(ranks),
+    fprintf(stderr, "Stop run %" PRId64 " (%s, %d rank%s %s, step %" PRId64 ")? [y/N] ", n->run,
+            text_clean(pool, running_what(n)), ranks, TEXT_S(ranks),
+            rank->from != NULL ? pool_format(pool, "on %s", rank->from) : "here",
             atomic_load_explicit(&n->step, memory_order_relaxed));
     fflush(stderr);
-    pool_clear(&pool);
     if (fgets(answer, sizeof answer, stdin) != NULL) {
         answer[strcspn(answer, "\n")] = '\0';
         for (char *c = answer; *c != '\0'; c++) *c = (char)tolower((unsigned char)*c);
@@ -127,27 +138,40 @@ static lks_status ask(bool *yes, const running_rank *rank, int ranks)
     return LKS_OK;
 }
 
+/* The rank by which a run is stopped: the first that is here, else the first; and how many are on its host. */
+static const running_rank *first_of(const running_ranks *run, int *ranks)
+{
+    const running_rank *first = &run->rank[0];
+    *ranks = 0;
+    for (int i = 0; i < run->count && first->from != NULL; i++)
+        if (run->rank[i].from == NULL) first = &run->rank[i];
+    for (int i = 0; i < run->count; i++)
+        *ranks += strcmp(run->rank[i].note.host, first->note.host) == 0;
+    return first;
+}
+
 lks_status verb_stop(const cli_args *cli, int *code)
 {
-    running_rank *rank;
-    int count, runs, ranks;
+    running_ranks all = {0}, run = {0};
+    int lost, ranks;
     bool yes = cli->local[LOCAL_YES] != NULL;
-    lks_status status = running_list(&rank, &count, cli->pool);
+    lks_status status = across_list(&all, &lost, cli, true);
+    if (status == LKS_OK && lost > 0)
+        status = lks_fail(LKS_E_COMM, "nothing was stopped, as another run of that name may be "
+                                      "where nobody has answered; leave it out of --hosts");
+    if (status == LKS_OK) status = find_run(&run, &all, cli);
     if (status != LKS_OK) return status;
-    const running_rank *found = find_run(cli->operand[0], rank, count, &runs, &ranks);
-    if (runs > 1)
-        return lks_fail(LKS_E_INVALID,
-                        "'%.300s' names %d runs; give the number of one, as "
-                        "lockstep ps shows it",
-                        cli->operand[0], runs);
-    if (found == NULL)
-        return lks_fail(LKS_E_INVALID,
-                        "no run '%.300s' of yours is on this host; lockstep ps shows those that "
-                        "are, by number and folder",
-                        cli->operand[0]);
-    if (!yes) status = ask(&yes, found, ranks);
+    const running_rank *first = first_of(&run, &ranks);
+    if (!yes) status = ask(&yes, first, ranks, cli->pool);
     if (status != LKS_OK) return status;
-    if (yes) return stop_run(found, ranks);
-    *code = 1;
+    if (!yes) {
+        *code = 1;
+        return LKS_OK;
+    }
+    status = first->from == NULL ? stop_here(first, &run)
+                                 : across_stop(first, PATIENCE_S + 10, cli);
+    if (status != LKS_OK) return status;
+    say("run %" PRId64 " has ended", first->note.run);
+    if (first->note.folder[0] == '\0') say_error("it had no --out: nothing of it is saved");
     return LKS_OK;
 }

@@ -43,7 +43,8 @@
       "curves, by the record that "                                                                \
       "it writes behind every epoch (train --record) or the lines of train --format json; on a "   \
       "terminal drawn anew as they grow, until the run ends or Ctrl-C")                            \
-    X(PS, ps, "", 0, 0, "your trainings on this host, rank by rank: step, speed, memory")          \
+    X(PS, ps, "", 0, 0,                                                                            \
+      "your trainings on this host, or on others, rank by rank: step, speed, memory")              \
     X(STOP, stop, "RUN", 1, 1,                                                                     \
       "end one training, as Ctrl-C does: after the step, and saved with --out; RUN: its number, "  \
       "as ps shows it, or its folder")                                                             \

@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from inputs import pictures, shards, tables, vocabularies
+from inputs import pictures, ranks, shards, tables, vocabularies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 folder = Path(sys.argv[1])
@@ -126,7 +126,7 @@ write("cifar", "tar_size", b"\1" + tar(b"batch", 8**11 - 1, b"abc"))
 write("cifar", "tar_none", b"\1" + tar(b"x", 3, b"abc") + bytes(512))
 write("cifar", "tar_sum", b"\1" + b"x" + tar(b"batch", 3, b"abc")[1:])
 
-for part in (tables, shards, vocabularies):
+for part in (tables, ranks, shards, vocabularies):
     part.write_all(write)
 pictures.write_all(write, (ROOT / "tests/data/small_jpeg.h").read_text())
 

@@ -138,8 +138,68 @@ END
     expect_nobody
 }
 
+# Hosts 2 and 3 have processes and notes of their own, as real ones have, and no rank runs beside the launcher.
+ps_and_stop_reach_them() {
+    local modules
+    modules=$(dirname "$program")/../modules
+    [ -e "$modules/liblockstep-openmpi.so" ] || { echo 'no module for Open MPI: left out'; return 0; }
+    cat >c.yaml <<'END'
+data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}
+model: {name: mlp, hidden: [16]}
+train: {epochs: 1000000, batch_size: 50, replicas: 4, workers: 1}
+log: {quiet: true}
+END
+    cat >agent <<'END'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1
+shift
+exec nsenter -t "$(cat "pid.$host")" --pid --mount --net --uts -- sh -c 'cd "$0" && eval "$1"' "$PWD" "$*"
+END
+    chmod +x agent
+    cat >on-host1.sh <<'END'
+program=$1 reach=$2 notes=$3
+mkdir -m 700 "$notes"
+for host in host2 host3; do
+    "$reach" --words $host unshare --pid --fork --mount-proc --kill-child \
+        sh -c 'mount -t tmpfs -o mode=700 none "$0" && touch "up.$LKS_HOST" && exec sleep 600' "$notes" &
+    until [ -e up.$host ]; do sleep 0.02; done
+    pgrep -P $! >pid.$host
+done
+export LKS_RUNS=$notes
+"$program" launch --by openmpi --agent ./agent --hosts host2:1,host3:1 --max-restarts 1 -- \
+    train c.yaml --out run >launched 2>&1 &
+for _ in $(seq 200); do
+    "$program" ps --agent ./agent --hosts host3,host2,host1 >seen 2>said
+    [ "$(wc -l <seen)" != 3 ] || break
+    sleep 0.05
+done
+"$program" ps >here
+"$program" ps --agent ./agent --hosts host3 >part 2>missed
+"$program" stop run --yes --agent ./agent --hosts host3,host2 >stopped 2>&1
+echo $? >>stopped
+code=0
+wait %3 || code=$?
+echo "code $code" >>launched
+"$program" ps --agent ./agent --hosts host3,host2 >left 2>&1
+END
+    LKS_MODULES=$modules "$hosts" 3 --on 1 -- bash on-host1.sh "$program" "$reach" "$folder/no tes"
+    sed -n 2p seen | grep -q ' 0/2  host2 ' && sed -n 3p seen | grep -q ' 1/2  host3 ' && [ ! -s said ] ||
+        fail "ps: $(cat seen said launched)"
+    grep -qx 'No training of yours runs on this host.' here || fail "ps of host1: $(cat here)"
+    grep -q 'has ranks on host2 too, where nobody has looked.*: lockstep ps --hosts host3,host2$' missed ||
+        fail "ps of host3: $(cat part missed)"
+    printf 'run %s has ended\n0\n' "$(sed -n '2s/^ *\([0-9]*\) .*/\1/p' seen)" | diff - stopped
+    # Saved by all, who were not started again, and did not fail.
+    grep -q 'lockstep: stopped after step [0-9]* and saved in run; to continue: ' launched &&
+        grep -qx 'code 143' launched && ! grep -Eq 'restart [0-9]|ended with|was ended' launched &&
+        ls run/step-*.safetensors >/dev/null || fail "launch: $(cat launched)"
+    grep -qx 'No training of yours runs on these hosts.' left || fail "ps behind it: $(cat left)"
+}
+
 hosts_have_names_and_meet
 mistakes_have_a_sentence
 nothing_is_left
 launch_reaches_them openmpi mpiexec.openmpi
 launch_reaches_them mpich mpiexec.hydra
+ps_and_stop_reach_them

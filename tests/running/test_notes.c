@@ -334,7 +334,8 @@ static void notes_are_read_with_care(void **state)
     write_note(&note, name, sizeof note);
     run("ps");
     expect(0, "has ranks on ooooo");
-    assert_non_null(strstr(last.err, "too, where nobody has looked; run lockstep ps there"));
+    assert_non_null(
+        strstr(last.err, "too, where nobody has looked; look there by: lockstep ps --hosts"));
     assert_null(strchr(last.out, '\033'));
     expect_out("????????");
     run("ps --format json");

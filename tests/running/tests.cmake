@@ -1,3 +1,5 @@
-# It writes notes as the program does.
-target_link_libraries(test_running_notes PRIVATE lks_program)
-add_dependencies(test_running_notes lockstep)
+# They write and read notes as the program does.
+foreach(what across notes)
+  target_link_libraries(test_running_${what} PRIVATE lks_program)
+  add_dependencies(test_running_${what} lockstep)
+endforeach()
