@@ -2,11 +2,14 @@
  * Tokens a second of a generator, one text, as JSON: bench/sampling/run has it beside PyTorch.
  *
  *   bench_sample gpt2|char|middle|lstm TOKENS [PROMPT]
+ *   bench_sample read TIMES
  *
  * The first token is read and one drawn before the clock starts. With a number of tokens as PROMPT also seconds from that prompt
  * to the token behind it, and of a prediction of the whole window, the least of five. Two workers, or as LOCKSTEP_WORKERS
- * says; parameters are initial ones, which are as fast as any. On the public API alone.
+ * says; parameters are initial ones, which are as fast as any. `read` is what bounds GPT-2: gigabytes a second that two
+ * threads read of half a gigabyte. On the public API alone.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,10 +104,50 @@ static void time_prompt(lks_model *model, const struct network *n, int64_t count
     free(x);
 }
 
+/* Every thread reads its half, `times`. */
+typedef struct reader {
+    const uint64_t *from;
+    int64_t count, times;
+    uint64_t sum;
+} reader;
+
+static void *read_half(void *user)
+{
+    reader *r = user;
+    for (int64_t t = 0; t < r->times; t++) {
+        uint64_t sum[8] = {0};
+        for (int64_t i = 0; i < r->count; i += 8)
+            for (int k = 0; k < 8; k++) sum[k] += r->from[i + k];
+        for (int k = 0; k < 8; k++) r->sum += sum[k];
+    }
+    return NULL;
+}
+
+static int time_reads(int64_t times)
+{
+    enum { HALF = 1 << 25 };
+    uint64_t *all = zeros(2 * HALF * sizeof *all);
+    pthread_t thread[2];
+    reader half[2];
+    memset(all, 1, 2 * HALF * sizeof *all); /* pages of zeros would be one */
+    const double begin = seconds_now();
+    for (int i = 0; i < 2; i++) {
+        half[i] = (reader){.from = all + i * HALF, .count = HALF, .times = times};
+        if (pthread_create(&thread[i], NULL, read_half, &half[i]) != 0) return 1;
+    }
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    const double bytes = 2.0 * HALF * sizeof *all * (double)times;
+    printf("{\"who\": \"read\", \"gigabytes_per_second\": %.1f, \"sum\": %llu}\n",
+           1e-9 * bytes / (seconds_now() - begin), (unsigned long long)(half[0].sum + half[1].sum));
+    free(all);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "read") == 0) return time_reads(atoll(argv[2]));
     if (argc < 3 || argc > 4) {
-        fprintf(stderr, "usage: bench_sample gpt2|char|middle|lstm TOKENS [PROMPT]\n");
+        fprintf(stderr, "usage: bench_sample gpt2|char|middle|lstm|read TOKENS [PROMPT]\n");
         return 1;
     }
     const struct network *n = find(argv[1]);

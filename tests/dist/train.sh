@@ -259,6 +259,14 @@ lines 4 '^[0-9s]'
 lines 1 '^lockstep: predict is done by one process'
 expect 0 '^lockstep: data is done by one process' ranks 2 "$program" data digits --samples 20 --test-samples 10 --out one
 lines 1 '^lockstep: '
+for i in $(seq 60); do echo "line $i of a text"; done >text.txt
+echo 'data: {text: text.txt, level: char, context: 8, cache: none}
+model: {name: tiny, layers: [{embedding: {units: 8}}, {gru: {hidden: 12}}, {dense: 21}]}
+train: {batch_size: 8, replicas: 2, steps: 3}' >text.yaml
+"$program" train text.yaml --workers 1 --out texts --quiet
+"$program" sample texts --prompt line --tokens 30 >text.one
+expect 0 '^lockstep: sample is done by one process' ranks 2 "$program" sample texts --prompt line --tokens 30
+cmp -s <(grep -v '^lockstep: ' out) text.one || { echo "$name: sample differs:"; cat out text.one; failed=1; }
 expect 0 '^lockstep [0-9]' ranks 2 "$program" --version
 lines 1 '^lockstep '
 expect 2 "^lockstep: unknown verb 'trian'" ranks 2 "$program" trian

@@ -99,6 +99,71 @@ static void each_prompt_has_a_text(void **state)
     expect(2, "--prompt and --prompts both say how texts begin; drop one");
 }
 
+/* The texts of the lines before it are there, and which line it is is said. */
+static void prompts_that_cannot_be_fed_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompts; /* of printf(1) */
+        int code;
+        const char *expected, *out;
+    } cases[] = {
+        {"line\\n\\nli\\377ne\\n", 4,
+         "the prompt in line 3 cannot be fed: the text: byte 2, which is 0xff, is no part of a "
+         "character",
+         "line\n"},
+        {"line\\nlin\\303\\251\\n", 4,
+         "the prompt in line 2 cannot be fed: the text: the character U+00E9 at byte 3 is not in",
+         "line\n"},
+        {"line\\nli\\0ne\\n", 4, "the prompt in line 2 has a zero byte", "line\n"},
+        {"", 4, "--prompts: 'prompts.txt' has no prompt; expected one in each line", ""},
+        {"\\n\\n", 4, "--prompts: 'prompts.txt' has no prompt; expected one in each line", ""},
+        {"line\\nof", 0, "", "line\n---\nof\n"},
+        {"line\\r\\n", 4, "the prompt in line 1 cannot be fed: the text: the character U+000D", ""},
+    };
+    train("char", "21");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(shell("printf '%s' >prompts.txt", cases[i].prompts), 0);
+        run("sample run --tokens 0 --prompts prompts.txt");
+        expect(cases[i].code, cases[i].expected);
+        assert_string_equal(last.out, cases[i].out);
+    }
+    run("sample run --prompts .");
+    expect(3, "--prompts: '.' cannot be read: Is a directory");
+    shell("rm -r run");
+    train("word", "66");
+    write_text("prompts.txt", "line 1\nline nobody knows\n");
+    run("sample run --tokens 0 --prompts prompts.txt");
+    expect(0, "2 of the 3 tokens of the prompt in line 2 are not in the vocabulary");
+}
+
+static void processes_and_workers_change_nothing(void **state)
+{
+    (void)state;
+    char first[OUTPUT_SIZE];
+    static const char arguments[] = "sample run --prompt line --tokens 50 --seed 3";
+    train("char", "21");
+    run("%s", arguments);
+    expect_ok();
+    strcpy(first, last.out);
+    last.code = shell(
+        "taskset -c $(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//') '%s' %s --workers 2 "
+        ">out.txt 2>err.txt",
+        program(), arguments);
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+    expect_ok();
+    assert_string_equal(last.out, first);
+    for (int rank = 0; rank < 2; rank++) {
+        last.code = shell("env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=%d '%s' %s >out.txt 2>err.txt",
+                          rank, program(), arguments);
+        read_text(last.out, "out.txt");
+        read_text(last.err, "err.txt");
+        expect(0, rank == 0 ? "sample is done by one process, so of the 2 that srun started" : "");
+        assert_string_equal(last.out, rank == 0 ? first : "");
+    }
+}
+
 static void levels_have_prompts_of_their_own(void **state)
 {
     (void)state;
@@ -188,6 +253,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_text_depends_on_nothing_but_what_is_asked_for),
         TEST(each_prompt_has_a_text),
+        TEST(prompts_that_cannot_be_fed_are_named),
+        TEST(processes_and_workers_change_nothing),
         TEST(levels_have_prompts_of_their_own),
         TEST(terminals_get_no_control_characters),
         TEST(what_is_wrong_is_said),
