@@ -50,22 +50,20 @@ static void begin(child *c, const cli_args *cli, char *line)
     for (int i = 0; i < STREAMS; i++) (void)fcntl(c->stream[i].read, F_SETFL, O_NONBLOCK);
 }
 
-/* false: there is no more, now or for ever. */
-static bool take_said(child *c, int which)
+static void take_said(child *c, int which)
 {
     static char said[1 << 16];
     ask_host *host = c->host;
     const int file = c->stream[which].read;
-    if (file < 0) return false;
+    if (file < 0) return;
     const ssize_t count = which == 0 ? read(file, host->answer + host->bytes,
                                             ANSWER_MOST + 1 - host->bytes)
                                      : read(file, said, sizeof said);
     if (count > 0 && which == 0) host->bytes += (size_t)count;
     if (count > 0 && which == 1) launch_tail_add(&c->errors, said, (size_t)count);
-    if (count != 0) return count > 0;
+    if (count != 0) return;
     close(file);
     c->stream[which].read = -1;
-    return false;
 }
 
 static const char *reason_of(const child *c, const cli_args *cli, int status)
@@ -81,29 +79,29 @@ static const char *reason_of(const child *c, const cli_args *cli, int status)
                        cli->local[LOCAL_AGENT] != NULL ? cli->local[LOCAL_AGENT] : "ssh", code);
 }
 
-/* What it has written before it ended fits into 16 times what is read at once. */
-static void end(child *c, const cli_args *cli, int status)
-{
-    for (int i = 0; i < STREAMS; i++) {
-        for (int times = 0; times < 16 && take_said(c, i); times++) continue;
-        if (c->stream[i].read >= 0) close(c->stream[i].read);
-    }
-    c->process = 0;
-    if (c->host->failed == NULL) c->host->failed = reason_of(c, cli, status);
-}
-
+/* What has come is taken behind the look whether it has ended: so all of it has, as a pipe holds no more than that. */
 static bool goes_on(child *c, const cli_args *cli, double until, double seconds)
 {
+    ask_host *host = c->host;
     int status = 0;
     if (c->process == 0) return false;
+    const bool ended = waitpid(c->process, &status, WNOHANG) != 0;
     for (int i = 0; i < STREAMS; i++) take_said(c, i);
-    if (c->host->bytes > ANSWER_MOST)
-        c->host->failed = "it answers too much";
-    else if (process_clock() >= until)
-        c->host->failed = pool_format(cli->pool, "it has not answered within %g s", seconds);
-    if (c->host->failed != NULL) kill(-c->process, SIGKILL);
-    if (waitpid(c->process, &status, c->host->failed != NULL ? 0 : WNOHANG) == 0) return true;
-    end(c, cli, status);
+    if (host->bytes > ANSWER_MOST)
+        host->failed = "it answers too much";
+    else if (ended)
+        host->failed = reason_of(c, cli, status);
+    else if (process_clock() < until)
+        return true;
+    else
+        host->failed = pool_format(cli->pool, "it has not answered within %g s", seconds);
+    if (!ended) {
+        kill(-c->process, SIGKILL);
+        waitpid(c->process, NULL, 0);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        if (c->stream[i].read >= 0) close(c->stream[i].read);
+    c->process = 0;
     return false;
 }
 

@@ -182,6 +182,8 @@ code=0
 wait %3 || code=$?
 echo "code $code" >>launched
 "$program" ps --agent ./agent --hosts host3,host2 >left 2>&1
+hostname host1.lan # which goes by each of these
+"$program" ps --agent false --hosts host1,host1.lan,localhost >own 2>&1
 END
     LKS_MODULES=$modules "$hosts" 3 --on 1 -- bash on-host1.sh "$program" "$reach" "$folder/no tes"
     sed -n 2p seen | grep -q ' 0/2  host2 ' && sed -n 3p seen | grep -q ' 1/2  host3 ' && [ ! -s said ] ||
@@ -195,6 +197,7 @@ END
         grep -qx 'code 143' launched && ! grep -Eq 'restart [0-9]|ended with|was ended' launched &&
         ls run/step-*.safetensors >/dev/null || fail "launch: $(cat launched)"
     grep -qx 'No training of yours runs on these hosts.' left || fail "ps behind it: $(cat left)"
+    diff left own || fail 'host1 is asked as others are'
 }
 
 hosts_have_names_and_meet

@@ -23,6 +23,7 @@ static const char endless[] = "data: {name: digits, samples: 500, test_samples: 
 static const char agent[] =
     "#!/bin/sh\n"
     "echo \"$@\" >>asked.txt\n"
+    "while [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
     "host=$1; shift\n"
     "case $host in\n"
     "b|b2) exec sh -c \"$(echo \"$*\" | sed s,/here,/there,)\" ;;\n"
@@ -36,7 +37,7 @@ static const char agent[] =
     "million) yes x | head -n 1000000 ;;\n"
     "endless) exec yes \"$(cat row-1.txt)\" ;;\n"
     "lacks) exec sh -c 'exec /nowhere/lockstep' ;;\n"
-    "refuses) printf 'Warning: new\\nPermission \\033[1mdenied\\n' >&2; exit 255 ;;\n"
+    "refuses) printf 'Warning: new\\nPermission \\033[1mdenied\\377\\n' >&2; exit 255 ;;\n"
     "fails) exit 3 ;;\n"
     "row-*) case $* in *stop*) echo 'lockstep: it goes on' >&2; exit 13 ;; esac; cat $host.txt ;;\n"
     "esac\n";
@@ -112,6 +113,22 @@ static void ranks_elsewhere_are_seen(void **state)
     assert_null(strstr(asked, "localhost"));
     snprintf(text, sizeof text, "\nme env LKS_RUNS=");
     assert_true(strstr(asked, text) != NULL || strncmp(asked, text + 1, strlen(text) - 1) == 0);
+    shell(
+        "mkdir bin; cp agent bin/ssh; rm asked.txt; PATH=$PWD/bin:$PATH '%s' ps --hosts b >out.txt",
+        program());
+    assert_int_equal(shell("grep -q '^-x -oBatchMode=yes b env LKS_RUNS=' asked.txt && grep -q "
+                           "/other out.txt"),
+                     0);
+    FILE *many = fopen(in_folder("row-many.txt"), "w"); /* more than a pipe holds */
+    for (int i = 1; i <= 700; i++) {
+        fprintf(many, "{\"pid\": %d, ", i);
+        fputs(strstr(ROW("11", "0", "1", "two", "11", "/a/many", ""), "\"run\""), many);
+    }
+    fclose(many);
+    shell("sed -i 's/\"pid\": 11, \"start/\"start/' row-many.txt");
+    run("ps --format json " ASK "row-many");
+    expect(0, "");
+    assert_int_equal(count_out("/a/many"), 700);
     run("ps " ASK "none,row-2");
     expect(0, "");
     expect_out(" 11   0/1  two ");
@@ -137,7 +154,7 @@ static void wrong_hosts_are_named(void **state)
         {"million", "does: 'x?x?x?"},
         {"endless", "it answers too much"},
         {"lacks", "that it could run"},
-        {"refuses", "Permission ?[1mdenied"},
+        {"refuses", "Permission ?[1mdenied?\n"},
         {"fails", "./agent ended with code 3"},
     };
     char hosts[256] = "row-2", text[256];
@@ -280,6 +297,9 @@ static void several_runs_are_refused(void **state)
                ROW("11", "0", "1", "one", "12", "/a/third", "")); /* hosts of one name */
     run("stop 11 --yes " ASK "row-1,row-3");
     expect(2, "'11' names 2 runs: run 11 in /a/first on one, run 11 in /a/third on one");
+    write_text("row-3.txt", ROW("11", "1", "2", "two", "12", "/a/third", ""));
+    run("stop 11 --yes " ASK "row-1,row-3");
+    expect(2, "'11' names 2 runs: run 11 in /a/first on one, run 11 in /a/third on two");
     assert_int_equal(shell("grep stop asked.txt"), 1);
     run("stop 11 --yes " ASK "row-2");
     expect(12, "run 11 is not known to have ended: host row-2: it goes on");
@@ -293,13 +313,36 @@ static void a_run_of_this_host_is_stopped_here(void **state)
 {
     (void)state;
     begin();
-    const pid_t child = start_in("here", "train c.yaml --out mine");
+    pid_t child = start_in("here", "train c.yaml --out mine");
     wait_for_ranks("", 1);
     unlink(in_folder("asked.txt"));
     shell("'%s' stop mine --yes " ASK "me,row-1 >stopped.txt 2>&1 &", program());
     finish(child);
     assert_int_equal(last.code, 143);
     wait_for("stopped.txt", " has ended\n");
+    assert_int_equal(shell("grep stop asked.txt"), 1);
+
+    child = start_in("here", "train c.yaml"); /* it says that it is the second rank of a run */
+    wait_for_ranks("", 1);
+    running_note note;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d", in_folder("here"), (int)child);
+    FILE *file = fopen(path, "r+b");
+    assert_int_equal(fread(&note, sizeof note, 1, file), 1);
+    note.run = 11;
+    note.rank = 1;
+    note.size = 2;
+    strcpy(note.lead, "one");
+    rewind(file);
+    assert_int_equal(fwrite(&note, sizeof note, 1, file), 1);
+    fclose(file);
+    run("ps " ASK "localhost,row-1");
+    expect_out(" 0/2  one ");
+    expect_out(" 1/2  ");
+    shell("'%s' stop 11 --yes " ASK "row-1 >stopped.txt 2>&1 &", program());
+    finish(child);
+    assert_int_equal(last.code, 143);
+    wait_for("stopped.txt", "run 11 has ended\n");
     assert_int_equal(shell("grep stop asked.txt"), 1);
 }
 
@@ -358,7 +401,7 @@ static void answers_are_read_strictly(void **state)
     assert_int_equal(read_answer(&list, ""), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         expect_refused(wrong[i][0], wrong[i][1]);
-    memset(longer + strlen(longer), 'c', RUNNING_PATH);
+    memset(longer + strlen(longer), 'c', RUNNING_PATH - strlen("c.yaml")); /* no room for its end */
     expect_refused("\"config\": \"", longer);
     assert_int_equal(read_answer(&list, ROW("11", "0", "2", "one", "12", "/a", "two")
                                             ROW("11", "1", "2", "two", "13", "", "one")),
