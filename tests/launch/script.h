@@ -34,7 +34,7 @@ static const char script[] =
     "  until [ -e ready.$R ]; do sleep 0.02; done ;;\n"
     "asked) trap 'miss 0; exit 12' TERM USR1 USR2; echo ready $R >ready.$R\n"
     "  for i in $minute; do sleep 0.1; done ;;\n"
-    "same) echo the same >&2; exit 5 ;;\n"
+    "same) echo the same >&2; exit ${2:-5} ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
     "  echo ready $R >ready.$R; for i in $minute; do sleep 0.1; done ;;\n"

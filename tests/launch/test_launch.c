@@ -70,6 +70,8 @@ static void the_first_that_fails_is_named(void **state)
         run("launch -n 2 --by %s --program bash -- rank.sh same", mpi->name);
         assert_int_equal(last.code, 5);
         assert_string_equal(last.err, "the same\nlockstep: all 2 ranks ended with exit code 5\n");
+        run("launch -n 2 --by %s --program bash -- rank.sh same 143", mpi->name); /* not ours */
+        assert_non_null(strstr(last.err, "\nlockstep: all 2 ranks ended with exit code 143\n"));
         run("launch -n 3 --by %s --program bash -- rank.sh most", mpi->name);
         expect(5, ") ended with exit code 5\n");
     }
@@ -125,10 +127,22 @@ static void a_watcher_tells_what_ended_its_rank(void **state)
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     kill(child, SIGQUIT);
     finish(child);
+    assert_int_equal(last.code, 0);
+    assert_non_null(strstr(last.err, " end -137 9\n"));
+    /* A rank of ours may have been asked by others: then it has not failed, and the starter is to end nobody. */
+    long rank;
+    write_text("c.yaml", tiny);
+    const pid_t watcher = start("launch --watch 0123456789abcdef --by openmpi -- \"$(realpath "
+                                "$LKT_BUILD)/cli/lockstep\" train c.yaml --epochs 1000000");
+    wait_for("out.txt", "loss");
+    read_text(last.err, "err.txt");
+    assert_int_equal(sscanf(strchr(last.err, '\036'), "\036 %*s 0 %*s %ld begin", &rank), 1);
+    kill((pid_t)rank, SIGTERM);
+    finish(watcher);
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("OMPI_COMM_WORLD_SIZE");
     assert_int_equal(last.code, 0);
-    assert_non_null(strstr(last.err, " end -137 9\n"));
+    assert_non_null(strstr(last.err, " end 143 0\n"));
 }
 
 /* Where Slurm has given each task its CPUs they are its own; where it has not, they are shared out. */
