@@ -117,14 +117,15 @@ void launch_tail_add(launch_tail *tail, const char *bytes, size_t count)
             else
                 tail->count++;
             tail->open = true;
+            tail->back = false;
             tail->used = 0;
         }
         char *line = tail->line[(tail->first + tail->count - 1) % TAIL_LINES];
+        if (tail->back && bytes[i] != '\r' && bytes[i] != '\n') tail->used = 0;
+        tail->back = bytes[i] == '\r';
         if (bytes[i] == '\n')
             tail->open = false;
-        else if (bytes[i] == '\r')
-            tail->used = 0; /* a progress bar begins its line anew */
-        else if (tail->used + 1 < REPORT_TEXT_MOST && bytes[i] != '\0')
+        else if (bytes[i] != '\r' && tail->used + 1 < REPORT_TEXT_MOST && bytes[i] != '\0')
             line[tail->used++] = bytes[i];
         line[tail->used] = '\0';
     }

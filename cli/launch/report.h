@@ -59,7 +59,8 @@ enum { TAIL_LINES = 40 };
 typedef struct launch_tail {
     char line[TAIL_LINES][REPORT_TEXT_MOST];
     int first, count; /* in a ring */
-    bool open;        /* the last line has no end yet */
+    bool open;        /* the last line has no end yet, */
+    bool back;        /* and what comes next, if it is not that, begins it anew: a progress bar */
     size_t used;      /* of the last line */
 } launch_tail;
 void launch_tail_add(launch_tail *tail, const char *bytes, size_t count);

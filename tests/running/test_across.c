@@ -37,7 +37,7 @@ static const char agent[] =
     "million) yes x | head -n 1000000 ;;\n"
     "endless) exec yes \"$(cat row-1.txt)\" ;;\n"
     "lacks) exec sh -c 'exec /nowhere/lockstep' ;;\n"
-    "refuses) printf 'Warning: new\\nPermission \\033[1mdenied\\377\\n' >&2; exit 255 ;;\n"
+    "refuses) printf 'Warning: new\\nPermission \\033[1mdenied\\377\\r\\n' >&2; exit 255 ;;\n"
     "fails) exit 3 ;;\n"
     "row-*) case $* in *stop*) echo 'lockstep: it goes on' >&2; exit 13 ;; esac; cat $host.txt ;;\n"
     "esac\n";
