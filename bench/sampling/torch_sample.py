@@ -41,12 +41,12 @@ class Loop:
         self.norm = (torch.ones(w), torch.zeros(w))
 
     def __call__(self, token, at):
-        return self.read([token], at)
+        return self.read(token, at, 1)
 
-    def read(self, tokens, at):
-        """Many tokens are the first ones."""
-        w, h, n = self.width, self.heads, len(tokens)
-        x = self.embedding[tokens] + self.position[at:at + n]
+    def read(self, tokens, at, n):
+        """Many tokens, of a list, are the first ones."""
+        w, h = self.width, self.heads
+        x = (self.embedding[tokens] + self.position[at:at + n]).view(n, w)
         for l, (qkv, out, up, down) in enumerate(self.layer):
             q, k, v = F.linear(F.layer_norm(x, (w,), *self.norm), *qkv).view(n, 3, h, w // h).permute(1, 2, 0, 3)
             cache = self.cache[l]
@@ -68,7 +68,7 @@ class Lstm:
         y, self.state = self.lstm(self.embedding.weight[token].view(1, 1, 650), self.state)
         return int(self.head(y[0, 0]).argmax())
 
-    def read(self, tokens, at):
+    def read(self, tokens, at, n):
         y, self.state = self.lstm(self.embedding.weight[tokens][None])
         return int(self.head(y[0, -1]).argmax())
 
@@ -86,7 +86,7 @@ def prompt(name, count):
     step, least = Lstm() if name == "lstm" else Loop(name), 1e9
     for _ in range(5):
         begin = time.monotonic()
-        step.read([0] * count, 0)
+        step.read([0] * count, 0, count)
         least = min(least, time.monotonic() - begin)
     return least
 

@@ -146,9 +146,6 @@ static void take_parameters(lki_follow *follow)
         for (int p = 0; p < LKI_MAX_SLOTS; p++) to->param[p] = from->param[p];
         for (int i = 0; i < LKI_MAX_BUFFER; i++) to->buffer[i] = from->buffer[i];
     }
-    follow->changes = follow->model->changes;
-    follow->step = follow->model->progress.step;
-    follow->averages = lki_model_infers_averages(follow->model);
 }
 
 /* One pass. Without outputs, what leaves nothing for others is left out, too. */
@@ -167,15 +164,21 @@ static lks_status follow_pass(lki_follow *follow, const int32_t *tokens, int64_t
 static lks_status predict(lki_follow *follow, const int32_t *tokens, int64_t count, int64_t at,
                           float *out)
 {
+    const lks_model *model = follow->model;
     const int64_t most = follow->program.global_batch;
     LKI_TRY(lki_infer_begin(follow->model));
     take_parameters(follow);
+    follow->changes = -1;
     for (int64_t part; count > 1 && follow->stateful > 0;
          tokens += part, at += part, count -= part) {
         part = count - 1 < most ? count - 1 : most;
         LKI_TRY(follow_pass(follow, tokens, part, at, NULL));
     }
-    return follow_pass(follow, tokens + count - 1, 1, at + count - 1, out);
+    LKI_TRY(follow_pass(follow, tokens + count - 1, 1, at + count - 1, out));
+    follow->changes = model->changes;
+    follow->step = model->progress.step;
+    follow->averages = lki_model_infers_averages(model);
+    return LKS_OK;
 }
 
 lks_status lki_follow_predict(lki_follow *follow, const int32_t *tokens, int64_t count, int64_t at,

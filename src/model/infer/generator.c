@@ -115,12 +115,10 @@ static lks_status follow_all(lks_generator *g)
 {
     if (lki_follow_is_old(&g->follow)) g->followed = g->gone = 0;
     if (g->followed == g->used) return LKS_OK;
-    const lks_status status = lki_follow_predict(&g->follow, g->window + g->followed,
-                                                 g->used - g->followed, g->gone + g->followed,
-                                                 g->output);
-    g->followed = status == LKS_OK ? g->used : 0; /* states may be half of it */
-    if (status != LKS_OK) g->gone = 0;
-    return status;
+    LKI_TRY(lki_follow_predict(&g->follow, g->window + g->followed, g->used - g->followed,
+                               g->gone + g->followed, g->output));
+    g->followed = g->used;
+    return LKS_OK;
 }
 
 /* ---------------------------------------------------------------- making */
