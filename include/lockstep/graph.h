@@ -303,6 +303,13 @@ LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
 /* The pixels of an image as positions, row by row: height, width, channels to height * width, channels. */
 LKS_API lks_tensor *lks_sequence(lks_graph *graph, lks_tensor *x);
 
+/* One of the positions of a sequence: positions, channels to channels. */
+typedef struct lks_select_opts {
+    const char *name;
+    int64_t position; /* from 0, the default; below 0 from the end, -1 is the last */
+} lks_select_opts;
+LKS_API lks_tensor *lks_select(lks_graph *graph, lks_tensor *x, const lks_select_opts *opts);
+
 /* Zeroes an element with the given probability in training and scales the others by
  * 1/(1 - probability). The probability is rounded to the bits drawn: docs/numerics.md. */
 typedef struct lks_dropout_opts {

@@ -44,6 +44,7 @@
     X(CONCAT, concat)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(SEQUENCE, sequence)                                                                          \
+    X(SELECT, select)                                                                              \
     X(DROPOUT, dropout)                                                                            \
     X(LOG_SOFTMAX, log_softmax)                                                                    \
     LKI_LOSS_LIST(X)

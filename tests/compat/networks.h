@@ -409,6 +409,16 @@ static lks_tensor *kept_patches(lks_graph *g)
     return kept_loss(g, lks_global_avg_pool(g, x), 0);
 }
 
+/* What has been seen behind the last position, and what is at the second. */
+static lks_tensor *kept_seen(lks_graph *g)
+{
+    const lks_conv2d_opts patch = {.filters = 11, .kernel = {2, 2}, .stride = {2, 2}};
+    lks_tensor *x = lks_sequence(g, lks_conv2d(g, kept_image(g), &patch));
+    lks_tensor *y = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 9});
+    y = lks_select(g, y, &(lks_select_opts){.position = -1});
+    return kept_loss(g, lks_concat(g, y, lks_select(g, x, &(lks_select_opts){.position = 1})), 0);
+}
+
 static lks_optim kept_centered(void)
 {
     lks_optim o = lks_rmsprop();
@@ -513,6 +523,7 @@ static const kept_network kept_networks[] = {
     {"inverted", kept_inverted, KEPT_IMAGES, 17, .05, kept_momentum, {.replicas = 3}},
     {"depth", kept_depth, KEPT_IMAGES, 37, .05, kept_momentum, {.replicas = 4}},
     {"patches", kept_patches, KEPT_IMAGES, 33, 1e-2, lks_adamw, {.replicas = 4}},
+    {"seen", kept_seen, KEPT_IMAGES, 21, 1e-2, lks_adamw, {.replicas = 3}},
     {"absent", kept_residual, KEPT_IMAGES, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
     {"rounded",
      kept_residual,

@@ -258,6 +258,7 @@ WITH_OPTS(lks_avg_pool, lks_pool_opts)
 WITH_OPTS(lks_leaky_relu, lks_leaky_relu_opts)
 WITH_OPTS(lks_gelu, lks_gelu_opts)
 WITH_OPTS(lks_scale, lks_scale_opts)
+WITH_OPTS(lks_select, lks_select_opts)
 WITH_OPTS(lks_dropout, lks_dropout_opts)
 WITH_OPTS(lks_mlp, lks_mlp_opts)
 WITH_OPTS(lks_mnist_cnn, lks_mnist_cnn_opts)
@@ -301,6 +302,7 @@ static const builder BUILDERS[] = {
     plain_lks_leaky_relu,
     plain_lks_gelu,
     plain_lks_scale,
+    plain_lks_select,
     plain_lks_dropout,
     plain_lks_mlp,
     plain_lks_gpt,

@@ -127,6 +127,7 @@ static const method methods[] = {
     {LKI_OP_MUL, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_CONCAT, LKT_SPACED, 0.5f, 0.0},
     {LKI_OP_FLATTEN, LKT_SPACED, 0.5f, 0.0},
+    {LKI_OP_SELECT, LKT_SPACED, 0.5f, 0.0},
     {LKI_OP_DROPOUT, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_LOG_SOFTMAX, LKT_RANDOM, 0x1p-6f, 0x1p-24},
     {LKI_OP_CROSS_ENTROPY, LKT_RANDOM, 0x1p-6f, 0x1p-24},

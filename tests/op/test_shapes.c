@@ -64,11 +64,44 @@ static void pixels_are_positions(void **state)
     lkt_end(&m);
 }
 
+/* One position: from 0, or from the end. */
+static void positions_are_selected(void **state)
+{
+    (void)state;
+    lkt_model m = lkt_begin(NULL);
+    lks_graph *g = m.graph;
+    char text[64];
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(4, 6)});
+    for (int64_t position = -4; position < 4; position++) {
+        lks_tensor *y = lks_select(g, x, &(lks_select_opts){.position = position});
+        assert_non_null(y);
+        assert_string_equal(lki_shape_print(&y->shape, text, sizeof text), "6");
+    }
+    assert_null(lks_select(g, x, &(lks_select_opts){.name = "s", .position = 4}));
+    LKT_FAILS(LKS_E_INVALID, "select 's': position is 4, but there are 4, expected -4 to 3",
+              lks_graph_status(g));
+    lkt_end(&m);
+    m = lkt_begin(NULL);
+    x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(1, 6)});
+    assert_null(lks_select(m.graph, x, &(lks_select_opts){.position = -2}));
+    LKT_FAILS(LKS_E_INVALID, "select 'select_1': position is -2, but there is 1, expected -1 to 0",
+              lks_graph_status(m.graph));
+    lkt_end(&m);
+    m = lkt_begin(NULL);
+    x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(3, 1, 6)});
+    assert_null(lks_select(m.graph, x, NULL));
+    LKT_FAILS(LKS_E_SHAPE,
+              "select 'select_1': input has 3 dimensions, expected 2 (positions, channels)",
+              lks_graph_status(m.graph));
+    lkt_end(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_and_positions),
         cmocka_unit_test(pixels_are_positions),
+        cmocka_unit_test(positions_are_selected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,13 @@ static lks_tensor *flat_net(lks_graph *g)
     return lks_dense(g, lks_flatten(g, x), &(lks_dense_opts){.units = WORDS});
 }
 
+/* Every position gets what is at the last. */
+static lks_tensor *selected_net(lks_graph *g)
+{
+    lks_tensor *x = lks_embedding(g, tokens_of(g), &(lks_embedding_opts){.units = WORDS});
+    return lks_add(g, x, lks_select(g, x, &(lks_select_opts){.name = "end", .position = -1}));
+}
+
 static lks_tensor *of_floats(lks_graph *g)
 {
     return lks_dense(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS, 4)}),
@@ -169,6 +176,7 @@ static void other_networks_are_refused(void **state)
         {backward_net, "a generator: gru 'both.l0_reverse' looks ahead"},
         {open_attention, "a generator: attention 'look' looks ahead"},
         {normed_net, "a generator: layer_norm 'all' looks ahead"},
+        {selected_net, "a generator: select 'end' looks ahead"},
         {narrow_net, "a generator: the network's output is 6x10, expected 6x11"},
         {flat_net, "a generator: the network's output is 11, expected 6x11"},
         {of_floats, "a generator: the network's input are no tokens"},

@@ -362,6 +362,13 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
                                                                                       : 0.125f});
     case LKI_OP_SCALE:
         return lks_scale(graph, x, &(lks_scale_opts){.factor = -constant(exact, random)});
+    case LKI_OP_SELECT: {
+        const int64_t positions = lks_tensor_shape(x).dim[0];
+
+        return lks_select(
+            graph, x,
+            &(lks_select_opts){.position = lkt_random_from(random, -positions, positions - 1)});
+    }
     case LKI_OP_CONCAT:
         return random_concat(graph, x, random);
     case LKI_OP_DROPOUT: {

@@ -141,6 +141,8 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
     if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);
     if (strcmp(op, "global_avg_pool") == 0) return lks_global_avg_pool(g, x);
     if (strcmp(op, "sequence") == 0) return lks_sequence(g, x);
+    if (strcmp(op, "select") == 0)
+        return lks_select(g, x, &(lks_select_opts){.position = lkt_json_integer(test, "position")});
     if (strcmp(op, "relu") == 0) return lks_relu(g, x);
     if (strcmp(op, "relu6") == 0) return lks_relu6(g, x);
     if (strcmp(op, "leaky_relu") == 0)

@@ -1,4 +1,4 @@
-/* relu, flatten, sequence: kernels that are bound by memory. */
+/* relu, flatten, sequence, select: kernels that are bound by memory. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
@@ -90,4 +90,41 @@ const lki_kernel lki_cpu_sequence = {
     .plan = lki_cpu_plan_start,
     .forward = cpu_sequence_forward,
     .backward = cpu_sequence_backward,
+};
+
+/* Of each sample the channels of one position: where they begin in it. */
+static int64_t cpu_select_first(const lki_plan *plan)
+{
+    const lki_node *node = plan->cluster.node[0];
+    const int64_t position = ((const lks_select_opts *)node->attr)->position;
+    const lks_shape *in = &node->in[0]->shape;
+    return (position < 0 ? in->dim[0] + position : position) * in->dim[1];
+}
+
+static lks_status cpu_select_forward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    const float *in = (const float *)args->in[0] + cpu_select_first(plan);
+    p->vector->element->move(args->count, p->out, in, p->in, args->out, p->out, false);
+    return LKS_OK;
+}
+
+static lks_status cpu_select_backward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    const bool add = args->add_in & 1;
+    float *d_in = args->d_in[0];
+    if (d_in == NULL) return LKS_OK;
+    if (!add) memset(d_in, 0, (size_t)(args->count * p->in) * sizeof *d_in);
+    p->vector->element->move(args->count, p->out, args->d_out, p->out,
+                             d_in + cpu_select_first(plan), p->in, add);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_select = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = lki_cpu_plan_start,
+    .forward = cpu_select_forward,
+    .backward = cpu_select_backward,
 };

@@ -46,6 +46,7 @@
     X(CONCAT, concat)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(SEQUENCE, sequence)                                                                          \
+    X(SELECT, select)                                                                              \
     X(DROPOUT, dropout)                                                                            \
     X(LOG_SOFTMAX, log_softmax)                                                                    \
     X(CROSS_ENTROPY, cross_entropy)                                                                \

@@ -1,4 +1,4 @@
-/* normalize, relu, flatten, sequence, dropout: each output element reads one element of the input. */
+/* normalize, relu, flatten, sequence, select, dropout: each output element reads one element of the input. */
 #include "backend/ref/kernels.h"
 
 #include <string.h>
@@ -111,6 +111,37 @@ static lks_status sequence_backward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
+/* Element i of the output is this one of the input. */
+static int64_t selected(const lki_plan *plan_, int64_t i)
+{
+    const int64_t in = lki_ref_in(plan_), channels = lki_ref_out(plan_);
+    const lks_select_opts *opts = plan_->cluster.node[0]->attr;
+    const int64_t from_end = opts->position < 0 ? in / channels : 0;
+
+    return i / channels * in + (from_end + opts->position) * channels + i % channels;
+}
+
+static lks_status select_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const float *in = args->in[0];
+    float *out = args->out;
+
+    for (int64_t i = 0; i < args->count * lki_ref_out(plan_); i++) out[i] = in[selected(plan_, i)];
+    return LKS_OK;
+}
+
+static lks_status select_backward(const lki_plan *plan_, const lki_args *args)
+{
+    float *d_in = args->d_in[0];
+
+    if (d_in == NULL) return LKS_OK;
+    if (!(args->add_in & 1u))
+        memset(d_in, 0, (size_t)(args->count * lki_ref_in(plan_)) * sizeof *d_in);
+    for (int64_t i = 0; i < args->count * lki_ref_out(plan_); i++)
+        lki_ref_put(&d_in[selected(plan_, i)], args->add_in & 1u, (double)args->d_out[i]);
+    return LKS_OK;
+}
+
 typedef struct dropout {
     lki_plan base;
     lki_bernoulli drop;
@@ -196,6 +227,14 @@ const lki_kernel lki_ref_sequence = {
     .plan = no_reads,
     .forward = sequence_forward,
     .backward = sequence_backward,
+};
+
+const lki_kernel lki_ref_select = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = no_reads,
+    .forward = select_forward,
+    .backward = select_backward,
 };
 
 const lki_kernel lki_ref_dropout = {

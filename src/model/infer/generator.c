@@ -41,6 +41,7 @@ static bool looks_ahead(const lki_node *node)
     case LKI_OP_LAYER_NORM:
         return ((const lks_layer_norm_opts *)node->attr)->dims > 1;
     case LKI_OP_GLOBAL_AVG_POOL: /* of all positions */
+    case LKI_OP_SELECT:          /* of one, for whoever reads it */
         return true;
     default:
         return false;

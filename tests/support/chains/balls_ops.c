@@ -341,6 +341,17 @@ static void sequence(const lkt_balls_task *t, bool back)
         lkt_ball_add(back ? &t->d_in[0][i] : &t->out[i], back ? t->d_out[i] : t->in[0][i]);
 }
 
+static void selected(const lkt_balls_task *t, bool back)
+{
+    const int64_t channels = per_sample(&t->node->out), all = per_sample(t->node->in[0]);
+    const int64_t position = ((const lks_select_opts *)t->node->attr)->position;
+    const int64_t first = position * channels + (position < 0 ? all : 0);
+    for (int64_t i = 0; i < t->count * channels; i++) {
+        const int64_t from = i / channels * all + first + i % channels;
+        lkt_ball_add(back ? &t->d_in[0][from] : &t->out[i], back ? t->d_out[i] : t->in[0][from]);
+    }
+}
+
 static void sum(const lkt_balls_task *t, bool back)
 {
     assert_int_equal(per_sample(t->node->in[0]), per_sample(t->node->in[1]));
@@ -390,6 +401,7 @@ static void compute(const lkt_balls_task *t, bool back)
         [LKI_OP_LAYER_NORM] = layer_norm,
         [LKI_OP_FLATTEN] = flatten,
         [LKI_OP_SEQUENCE] = sequence,
+        [LKI_OP_SELECT] = selected,
         [LKI_OP_ADD] = sum,
         [LKI_OP_MSE] = mse,
         [LKI_OP_NORMALIZE] = normalize,

@@ -161,11 +161,15 @@ static lks_tensor *last_layers(lkt_chain *c, lks_tensor *x)
                                           &(lks_conv2d_opts){.filters = 1023 / pixels + 1 +
                                                                         lkt_random_below(r, 3),
                                                              .kernel = {1, 1}}));
-    if (lkt_random_chance(r, 6)) /* pixels as positions */
+    const bool positions = lkt_random_chance(r, 6);
+    if (positions) /* pixels */
         x = activation(c, lks_dense(c->graph, lks_sequence(c->graph, x),
                                     &(lks_dense_opts){.units = LKT_PICK(r, 3, 16, 17, 33),
                                                       .no_bias = lkt_random_chance(r, 4)}));
-    x = lks_flatten(c->graph, x);
+    if (positions && lkt_random_chance(r, 2))
+        x = lks_select(c->graph, x, &(lks_select_opts){.position = lkt_random_chance(r, 2) - 1});
+    else
+        x = lks_flatten(c->graph, x);
     if (lkt_random_chance(r, 3))
         x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .5f});
     if (lkt_random_chance(r, 2)) {
