@@ -118,8 +118,8 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_slice(lks_dataset **out, lks_dataset 
 LKS_API LKS_MUSTUSE lks_status lks_dataset_split(lks_dataset **rest, lks_dataset **held,
                                                  lks_dataset *base, int64_t count);
 
-/* The number of sample `index` in the data set that was opened, of which this one is a part; -1: there is
- * no such sample. */
+/* The number of sample `index` in the data set that was opened, of which this one is a part, or of a series the row that
+ * its target begins at; -1: there is no such sample. */
 LKS_API int64_t lks_dataset_position(const lks_dataset *dataset, int64_t index);
 
 /* Writes a data set of u8 samples and class targets as IDX files that other programs read. The

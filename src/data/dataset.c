@@ -227,7 +227,9 @@ static int64_t position_of(const lks_dataset *set, int64_t index)
 int64_t lks_dataset_position(const lks_dataset *dataset, int64_t index)
 {
     const bool there = dataset != NULL && index >= 0 && index < dataset->info.samples;
-    return there ? position_of(dataset, index) : -1;
+    if (!there) return -1;
+    const int64_t at = position_of(dataset, index);
+    return dataset->stride > 0 ? dataset->row + at * dataset->stride : at;
 }
 
 /* A part of a split with room for its positions. */

@@ -21,8 +21,10 @@ struct lks_dataset {
     int64_t first;           /* a slice starts here; else 0 */
     const int64_t *position; /* of the samples, in a part of a split; else NULL */
     int64_t positions;       /* how many of them this one has to free; 0: none */
-    const uint8_t *x;        /* in memory: all samples of the base, or NULL */
-    const uint8_t *y;        /* all targets, as a batch wants them: int32_t or float */
+    int64_t row,
+        stride; /* of a series: of the base's first target, and to the next sample's; stride 0: none */
+    const uint8_t *x; /* in memory: all samples of the base, or NULL */
+    const uint8_t *y; /* all targets, as a batch wants them: int32_t or float */
     lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */
     lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x,
                              void *y);             /* in its place, or NULL */

@@ -27,8 +27,34 @@ static void open_ten(void)
     open_csv(text);
 }
 
-static const lki_series_opts usual = {
-    .context = 3, .horizon = 2, .stride = 1, .train = 6, .first = 0, .count = 10};
+typedef struct wanted {
+    lki_series_opts windows;
+    const char *target; /* NULL: all */
+    bool standardize, fill;
+    int64_t train; /* rows */
+} wanted;
+
+static const wanted usual = {
+    .windows = {.context = 3, .horizon = 2, .stride = 1, .first = 0, .count = 10}, .train = 6};
+
+static lks_status open_series(lks_dataset **out, const wanted *w)
+{
+    uint8_t used[16] = {0};
+    lki_encoding encoding;
+    assert_true(table.rows <= (int64_t)sizeof used);
+    memset(used, 1, (size_t)w->train);
+    *out = NULL;
+    lks_status status = lki_encoding_fit(&encoding, context, &table, used,
+                                         &(lki_encoding_opts){.series = true,
+                                                              .targets = &w->target,
+                                                              .target_count = w->target != NULL,
+                                                              .task = LKI_TASK_REGRESSION,
+                                                              .standardize = w->standardize,
+                                                              .fill = w->fill});
+    if (status == LKS_OK) status = lki_series_open(out, &table, &encoding, &w->windows);
+    lki_encoding_release(&encoding);
+    return status;
+}
 
 /* Samples as "first of the sample>target targets", all of column a. */
 static void has(lks_dataset *data, const char *expected)
@@ -51,8 +77,8 @@ static void windows_and_parts_lie_in_time(void **state)
     (void)state;
     lks_dataset *data, *part;
     open_ten();
-    lki_series_opts opts = usual;
-    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    wanted opts = usual;
+    LKT_OK(open_series(&data, &opts));
     has(data, "0>3 4, 1>4 5, 2>5 6, 3>6 7, 4>7 8, 5>8 9");
     const lks_dataset_info info = lks_dataset_get_info(data);
     assert_int_equal(info.shape.ndim, 2);
@@ -73,10 +99,10 @@ static void windows_and_parts_lie_in_time(void **state)
               lki_series_part(&part, data, 9, 1));
     LKT_FAILS(LKS_E_INVALID, "has no window", lki_series_part(&part, data, 0, 4));
     lks_dataset_destroy(data);
-    opts.stride = 2;
-    opts.first = 4;
-    opts.count = 6;
-    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    opts.windows.stride = 2;
+    opts.windows.first = 4;
+    opts.windows.count = 6;
+    LKT_OK(open_series(&data, &opts));
     has(data, "1>4 5, 3>6 7, 5>8 9");
     lks_dataset_destroy(data);
     lki_table_close(&table);
@@ -88,12 +114,10 @@ static void targets_are_chosen_and_standardised(void **state)
     lks_dataset *data;
     float x[3][2], y[2];
     open_ten();
-    lki_series_opts opts = usual;
-    const char *const targets[] = {"b"}, *const dates[] = {"date"}, *const none[] = {"c"};
-    opts.targets = targets;
-    opts.target_count = 1;
+    wanted opts = usual;
+    opts.target = "b";
     opts.standardize = true;
-    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    LKT_OK(open_series(&data, &opts));
     LKT_OK(lks_dataset_read(data, 5, x, y));
     /* Of 0, 10, ..., 50: mean 25, variance 875 / 3. */
     const double deviation = sqrt(875.0 / 3);
@@ -104,12 +128,12 @@ static void targets_are_chosen_and_standardised(void **state)
     assert_true(unit[1].mean == 25 && unit[1].standardised);
     assert_true(fabs(unit[1].deviation / deviation - 1) < 1e-15);
     lks_dataset_destroy(data);
-    opts.targets = dates;
-    LKT_FAILS(LKS_E_INVALID, "column 'date' is a target, but has texts",
-              lki_series_open(&data, context, &table, &opts));
+    opts.target = "date";
+    LKT_FAILS(LKS_E_INVALID, "column 'date' has texts, expected numbers of a series",
+              open_series(&data, &opts));
     assert_null(data);
-    opts.targets = none;
-    LKT_FAILS(LKS_E_INVALID, "'c'", lki_series_open(&data, context, &table, &opts));
+    opts.target = "c";
+    LKT_FAILS(LKS_E_INVALID, "'c'", open_series(&data, &opts));
     lki_table_close(&table);
 }
 
@@ -119,18 +143,17 @@ static void missing_values_are_refused_or_filled(void **state)
     lks_dataset *data;
     float x[3], y[2];
     open_csv("a\n1\n3\nNA\n4\n5\n9\n");
-    lki_series_opts opts = {.context = 3, .horizon = 2, .stride = 1, .train = 3, .count = 6};
-    LKT_FAILS(LKS_E_FORMAT, "line 4: column 'a' has no value, expected one at every time",
-              lki_series_open(&data, context, &table, &opts));
+    wanted opts = {.windows = {.context = 3, .horizon = 2, .stride = 1, .count = 6}, .train = 3};
+    LKT_FAILS(LKS_E_FORMAT, "line 4: column 'a' has no value, expected one in every row",
+              open_series(&data, &opts));
     opts.fill = true;
-    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    LKT_OK(open_series(&data, &opts));
     LKT_OK(lks_dataset_read(data, 0, x, y));
     assert_true(x[2] == 2 && y[0] == 4); /* the mean of 1 and 3 */
     lks_dataset_destroy(data);
     lki_table_close(&table);
     open_csv("a\nx\ny\nz\n");
-    LKT_FAILS(LKS_E_FORMAT, "has no column of numbers",
-              lki_series_open(&data, context, &table, &opts));
+    LKT_FAILS(LKS_E_FORMAT, "has no column of numbers", open_series(&data, &opts));
     lki_table_close(&table);
 }
 
@@ -140,21 +163,57 @@ static void another_series_has_another_hash(void **state)
     uint64_t hash[6];
     for (int i = 0; i < 6; i++) {
         lks_dataset *data;
-        lki_series_opts opts = usual;
+        wanted opts = usual;
         if (i == 5)
             open_csv("a,b\n1,2\n3,4\n5,6\n1,2\n3,4\n5,6\n7,8\n1,9\n2,2\n2,3\n");
         else
             open_ten();
-        opts.context += i == 1;
-        opts.stride += i == 2;
-        opts.count -= i == 3;
+        opts.windows.context += i == 1;
+        opts.windows.stride += i == 2;
+        opts.windows.count -= i == 3;
         opts.standardize = i == 4;
-        LKT_OK(lki_series_open(&data, context, &table, &opts));
+        LKT_OK(open_series(&data, &opts));
         LKT_OK(lks_dataset_hash(data, &hash[i]));
         for (int k = 0; k < i; k++) assert_true(hash[i] != hash[k]);
         lks_dataset_destroy(data);
         lki_table_close(&table);
     }
+}
+
+/* Behind the last row nothing is known; a part may be closed behind the whole. */
+static void the_last_rows_are_a_sample(void **state)
+{
+    (void)state;
+    lks_dataset *data, *part;
+    float x[3][2], y[2][2] = {{7}};
+    open_ten();
+    wanted opts = usual;
+    LKT_OK(open_series(&data, &opts));
+    assert_int_equal(lks_dataset_position(data, 0), 3); /* the row of its target */
+    LKT_OK(lki_series_part(&part, data, 6, 4));
+    lks_dataset_destroy(data);
+    assert_int_equal(lks_dataset_position(part, 2), 8);
+    has(part, "3>6 7, 4>7 8, 5>8 9");
+    lks_dataset_destroy(part);
+    opts.windows.stride = 2;
+    LKT_OK(open_series(&data, &opts));
+    assert_int_equal(lks_dataset_position(data, 2), 7);
+    lks_dataset_destroy(data);
+    opts.windows.last = true;
+    LKT_OK(open_series(&data, &opts));
+    assert_int_equal(lks_dataset_get_info(data).samples, 1);
+    assert_int_equal(lks_dataset_position(data, 0), 10);
+    LKT_OK(lks_dataset_read(data, 0, x, y));
+    for (int k = 0; k < 3; k++) assert_true(x[k][0] == (float)(7 + k) && x[k][1] == 10 * x[k][0]);
+    for (int k = 0; k < 4; k++) assert_true(y[k / 2][k % 2] == 0);
+    lks_dataset_destroy(data);
+    opts.windows.context = 10;
+    LKT_OK(open_series(&data, &opts));
+    lks_dataset_destroy(data);
+    opts.windows.context = 11;
+    LKT_FAILS(LKS_E_INVALID, "has 10 rows, expected at least the 11 that a sample sees",
+              open_series(&data, &opts));
+    lki_table_close(&table);
 }
 
 static uint64_t train(const char *text, const char *set)
@@ -209,11 +268,9 @@ static void a_training_has_one_hash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(windows_and_parts_lie_in_time),
-        TEST(targets_are_chosen_and_standardised),
-        TEST(missing_values_are_refused_or_filled),
-        TEST(another_series_has_another_hash),
-        TEST(a_training_has_one_hash),
+        TEST(windows_and_parts_lie_in_time),        TEST(targets_are_chosen_and_standardised),
+        TEST(missing_values_are_refused_or_filled), TEST(another_series_has_another_hash),
+        TEST(the_last_rows_are_a_sample),           TEST(a_training_has_one_hash),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,25 @@ static lki_feature feature_of(const lki_table *table, int column)
                          .unit = {.name = table->column[column].name}};
 }
 
+static lks_status choose_targets(lki_encoding *e, bool *taken, const lki_table *table,
+                                 const lki_encoding_opts *opts)
+{
+    static const char *const last[] = {"-1"};
+    const char *const *wanted = opts->target_count > 0 ? opts->targets : last;
+    const int count = opts->target_count > 0 ? opts->target_count : opts->series ? 0 : 1;
+    for (int i = 0; i < count; i++) {
+        int column;
+        LKI_TRY(lki_table_find(&column, table, wanted[i]));
+        if (taken[column] || table->column[column].kind == LKI_COLUMN_SKIPPED)
+            return LKI_FAIL(LKS_E_INVALID, "'%s': column '%.60s' %s", table->path,
+                            table->column[column].name,
+                            taken[column] ? "is a target twice" : "is a target, but is left out");
+        taken[column] = true;
+        e->target[e->targets++] = feature_of(table, column);
+    }
+    return LKS_OK;
+}
+
 static lks_status choose_columns(lki_encoding *e, const lki_table *table,
                                  const lki_encoding_opts *opts)
 {
@@ -178,20 +197,16 @@ static lks_status choose_columns(lki_encoding *e, const lki_table *table,
     e->target = memory;
     LKI_TRY(lki_arena_alloc(&e->arena, &memory, room, "columns"));
     bool *taken = memory;
-    for (int i = 0; i < (opts->target_count > 0 ? opts->target_count : 1); i++) {
-        int column;
-        LKI_TRY(lki_table_find(&column, table, opts->target_count > 0 ? opts->targets[i] : "-1"));
-        if (taken[column] || table->column[column].kind == LKI_COLUMN_SKIPPED)
-            return LKI_FAIL(LKS_E_INVALID, "'%s': column '%.60s' %s", table->path,
-                            table->column[column].name,
-                            taken[column] ? "is a target twice" : "is a target, but is left out");
-        taken[column] = true;
-        e->target[e->targets++] = feature_of(table, column);
+    LKI_TRY(choose_targets(e, taken, table, opts));
+    for (int i = 0; i < table->columns; i++) {
+        const lki_column_kind kind = table->column[i].kind;
+        if (opts->series ? kind != LKI_COLUMN_NUMBERS : taken[i] || kind == LKI_COLUMN_SKIPPED)
+            continue;
+        e->input[e->inputs++] = feature_of(table, i);
+        if (opts->series && opts->target_count == 0) e->target[e->targets++] = feature_of(table, i);
     }
-    for (int i = 0; i < table->columns; i++)
-        if (!taken[i] && table->column[i].kind != LKI_COLUMN_SKIPPED)
-            e->input[e->inputs++] = feature_of(table, i);
     if (e->inputs > 0) return LKS_OK;
+    if (opts->series) return LKI_FAIL(LKS_E_FORMAT, "'%s' has no column of numbers", table->path);
     return LKI_FAIL(LKS_E_FORMAT,
                     "'%s' has no columns beside targets and those left out; is its separator "
                     "another one than '%c'? (data.separator)",
@@ -257,9 +272,11 @@ static lks_status fit_targets(lki_encoding *e, const lki_table *table, const uin
         lki_feature *feature = &e->target[i];
         if (feature->text)
             return LKI_FAIL(LKS_E_INVALID,
-                            "'%s': column '%.60s' has texts, expected numbers of a regression; a "
-                            "column of texts can be the only target, of a classification",
-                            table->path, feature->name);
+                            "'%s': column '%.60s' has texts, expected numbers of a %s", table->path,
+                            feature->name,
+                            opts->series ? "series"
+                                         : "regression; a column of texts can be the only target, "
+                                           "of a classification");
         LKI_TRY(measure(e, feature, table, used));
         feature->unit.standardised = opts->standardize;
         e->unit[i] = feature->unit;

@@ -22,6 +22,8 @@ typedef struct lki_encoding_opts {
     const char *const *targets; /* columns by name or number */
     int target_count;           /* 0: the last column */
     lki_task task;              /* AUTO: classification where the only target has texts */
+    bool
+        series; /* inputs are all columns of numbers, and targets of them, without any all; texts are left out */
     bool standardize;
     bool
         fill; /* missing inputs get the mean, or no text; else they are an error, as missing targets always are */

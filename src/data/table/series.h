@@ -14,25 +14,25 @@
 
 #include <lockstep/data.h>
 
-#include "data/table/table.h"
+#include "data/table/encode.h"
 
 typedef struct lki_series_opts {
-    const char *const *targets; /* columns by name or number; none: all */
-    int target_count;
     int64_t context, horizon, stride; /* each at least 1 */
-    bool standardize;     /* less the mean, over the deviation, of the training's rows */
-    bool fill;            /* missing values get the mean; else they are an error */
-    int64_t train;        /* rows of the training: the first */
-    int64_t first, count; /* rows that targets are in */
+    int64_t first, count;             /* rows that targets are in */
+    bool
+        last; /* in their place one sample, the last rows; its target is not there yet, and read as zeros */
 } lki_series_opts;
 
 /* Samples are F32 [context][columns], targets floats [horizon times targets]: all columns of a time, then those of the
- * next. */
-lks_status lki_series_open(lks_dataset **out, lks_context *context, const lki_table *table,
+ * next. `encoding`, of a series (lki_encoding_opts), is that of the training's rows; its memory is taken over, also by what
+ * fails, and it is left zeroed. */
+lks_status lki_series_open(lks_dataset **out, const lki_table *table, lki_encoding *encoding,
                            const lki_series_opts *opts);
+/* NULL: the data set is no series. */
+const lki_encoding *lki_series_encoding(const lks_dataset *dataset);
 
 int64_t lki_series_rows(const lks_dataset *whole); /* all there are, also those of the test */
-/* The windows whose targets lie in rows [first, first + count) of another series, which must outlive it. */
+/* The windows whose targets lie in rows [first, first + count) of another series. */
 lks_status lki_series_part(lks_dataset **out, const lks_dataset *whole, int64_t first,
                            int64_t count);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "data/table/kept.h"
 #include "data/table/series.h"
 #include "recipe/data/columns.h"
 #include "recipe/data/held.h"
@@ -18,35 +19,94 @@ static lks_status split_rows(int64_t *train, int64_t *rest, const lki_config *co
     return LKS_OK;
 }
 
-static lks_status open_table(lks_dataset **out, lki_config *config, lks_context *context,
-                             const lki_table *table, bool test)
+static lki_series_opts windows_of(const lki_config *config)
 {
-    lki_series_opts opts = {.context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
-                            .horizon = lki_config_int(config, LKI_KEY_DATA_HORIZON),
-                            .stride = lki_config_has(config, LKI_KEY_DATA_STRIDE)
-                                          ? lki_config_int(config, LKI_KEY_DATA_STRIDE)
-                                          : 1,
-                            .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
-                            .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") ==
-                                    0};
-    int64_t rest;
+    return (lki_series_opts){.context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
+                             .horizon = lki_config_int(config, LKI_KEY_DATA_HORIZON),
+                             .stride = lki_config_has(config, LKI_KEY_DATA_STRIDE)
+                                           ? lki_config_int(config, LKI_KEY_DATA_STRIDE)
+                                           : 1};
+}
+
+/* From the first `train` rows. */
+static lks_status fit_series(lki_encoding *out, lki_config *config, lks_context *context,
+                             const lki_table *table, int64_t train)
+{
+    lki_encoding_opts opts = {
+        .series = true,
+        .task = LKI_TASK_REGRESSION,
+        .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
+        .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
+    void *used;
     LKI_TRY(lki_table_columns(&opts.targets, &opts.target_count, config, LKI_KEY_DATA_TARGETS));
-    LKI_TRY(split_rows(&opts.train, &rest, config, table->rows));
-    opts.first = test ? rest : 0;
-    opts.count = test ? table->rows - rest : rest;
-    return lki_series_open(out, context, table, &opts);
+    LKI_TRY(lki_alloc(context, &used, (size_t)table->rows, "marks of rows"));
+    memset(used, 0, (size_t)table->rows);
+    memset(used, 1, (size_t)train);
+    const lks_status status = lki_encoding_fit(out, context, table, used, &opts);
+    lki_free(context, used, (size_t)table->rows);
+    return status;
+}
+
+/* data.series, and what its training says of it; the table is closed by the caller, also after a failure. */
+static lks_status read_series_training(lki_table *table, lki_encoding *encoding, int64_t *rest,
+                                       lki_config *config, lks_context *context)
+{
+    lki_csv_opts opts;
+    int64_t train;
+    LKI_TRY(lki_table_csv_opts(&opts, config));
+    LKI_TRY(lki_csv_open(table, context, lki_config_text(config, LKI_KEY_DATA_SERIES), &opts));
+    LKI_TRY(split_rows(&train, rest, config, table->rows));
+    return fit_series(encoding, config, context, table, train);
+}
+
+static lks_status part_of(lks_dataset **out, const lki_config *config, const lks_dataset *training,
+                          bool test)
+{
+    const int64_t rows = lki_series_rows(training);
+    int64_t train, rest;
+    LKI_TRY(split_rows(&train, &rest, config, rows));
+    return lki_series_part(out, training, test ? rest : 0, test ? rows - rest : rest);
 }
 
 lks_status lki_series_source_open(lks_dataset **out, lki_config *config, lks_context *context,
-                                  bool test)
+                                  bool test, const lks_dataset *training)
 {
+    lki_series_opts opts = windows_of(config);
     lki_table table = {0};
-    lki_csv_opts opts;
+    lki_encoding encoding = {0};
+    int64_t rest;
     *out = NULL;
-    LKI_TRY(lki_table_csv_opts(&opts, config));
-    lks_status status = lki_csv_open(&table, context, lki_config_text(config, LKI_KEY_DATA_SERIES),
-                                     &opts);
-    if (status == LKS_OK) status = open_table(out, config, context, &table, test);
+    if (lki_series_encoding(training) != NULL) return part_of(out, config, training, test);
+    lks_status status = read_series_training(&table, &encoding, &rest, config, context);
+    if (status == LKS_OK) {
+        opts.first = test ? rest : 0;
+        opts.count = test ? table.rows - rest : rest;
+        status = lki_series_open(out, &table, &encoding, &opts);
+    }
+    lki_encoding_release(&encoding);
+    lki_table_close(&table);
+    return status;
+}
+
+lks_status lki_series_source_open_new(lks_dataset **out, lki_config *config, lks_context *context,
+                                      const char *path, const char *kept)
+{
+    lki_series_opts opts = windows_of(config);
+    lki_table table = {0};
+    lki_encoding encoding = {0};
+    lki_csv_opts csv;
+    int64_t rest;
+    opts.last = true;
+    *out = NULL;
+    LKI_TRY(lki_table_csv_opts(&csv, config));
+    csv.lenient = true; /* columns that are left out may be missing */
+    lks_status status = kept != NULL
+                            ? lki_encoding_read(&encoding, context, kept)
+                            : read_series_training(&table, &encoding, &rest, config, context);
+    lki_table_close(&table);
+    if (status == LKS_OK) status = lki_csv_open(&table, context, path, &csv);
+    if (status == LKS_OK) status = lki_series_open(out, &table, &encoding, &opts);
+    lki_encoding_release(&encoding);
     lki_table_close(&table);
     return status;
 }

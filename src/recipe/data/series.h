@@ -11,9 +11,16 @@
     "series context horizon stride test_fraction targets standardize ignore missing separator "    \
     "header"
 
-/* The training or the test split: the test is the end of the series. */
+/* The training or the test split: the test is the end of the series. `training`: the data set for training, which has what
+ * is read of it already; or NULL. */
 LKS_MUSTUSE lks_status lki_series_source_open(lks_dataset **out, lki_config *config,
-                                              lks_context *context, bool test);
+                                              lks_context *context, bool test,
+                                              const lks_dataset *training);
+/* One sample: the last rows of another file. `kept`: the columns.txt of the run in checkpoint.path, or NULL, where it has
+ * none: then data.series says the same. */
+LKS_MUSTUSE lks_status lki_series_source_open_new(lks_dataset **out, lki_config *config,
+                                                  lks_context *context, const char *path,
+                                                  const char *kept);
 
 /* The beginning of the training's rows, and their end for validation. */
 LKS_MUSTUSE lks_status lki_series_source_cut(lki_parts *out, const lki_config *config,

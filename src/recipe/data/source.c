@@ -199,7 +199,7 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
         return lki_shards_source_open(out, config, context, test, training, comm);
     if (lki_config_has(config, LKI_KEY_DATA_SERIES))
-        return lki_series_source_open(out, config, context, test);
+        return lki_series_source_open(out, config, context, test, training);
     if (lki_config_has(config, LKI_KEY_DATA_TEXT))
         return lki_text_source_open(out, config, context, test ? LKI_SPLIT_TEST : LKI_SPLIT_TRAIN);
     if (is_checkerboard(config)) return open_checkerboard(out, config, context);

@@ -6,7 +6,9 @@
 #include "base/check.h"
 #include "data/dataset.h"
 #include "data/table/kept.h"
+#include "data/table/series.h"
 #include "recipe/data/columns.h"
+#include "recipe/data/series.h"
 #include "recipe/data/split.h"
 
 /* ---------------------------------------------------------------- what the keys say */
@@ -220,25 +222,34 @@ static const char *kept_path(lki_config *config, const char *folder)
     return lki_heap_format(&config->heap, "%s/%s", folder, LKI_KEPT_FILE);
 }
 
-lks_status lki_table_source_keep(const lks_dataset *whole, lki_config *config, const char *folder)
+/* Of a table or a series; NULL: it is neither. */
+static const lki_encoding *columns_of(const lks_dataset *whole)
 {
     const table_set *set = set_of(whole);
+    return set != NULL ? encoding_of(set) : lki_series_encoding(whole);
+}
+
+lks_status lki_table_source_keep(const lks_dataset *whole, lki_config *config, const char *folder)
+{
+    const lki_encoding *columns = columns_of(whole);
     const char *path = kept_path(config, folder);
     if (path == NULL) return lki_heap_status(&config->heap, LKS_OK);
-    return set != NULL ? lki_encoding_write(encoding_of(set), path) : LKS_OK;
+    return columns != NULL ? lki_encoding_write(columns, path) : LKS_OK;
 }
 
 lks_status lki_table_source_check(const lks_dataset *whole, lki_config *config, const char *folder)
 {
-    const table_set *set = set_of(whole);
+    const lki_encoding *columns = columns_of(whole);
+    const bool series = lki_config_has(config, LKI_KEY_DATA_SERIES);
     const char *path = kept_path(config, folder);
     lki_encoding kept;
     if (path == NULL) return lki_heap_status(&config->heap, LKS_OK);
-    if (set == NULL || access(path, F_OK) != 0) return LKS_OK;
-    lks_status status = lki_encoding_read(&kept, set->context, path);
+    if (columns == NULL || access(path, F_OK) != 0) return LKS_OK;
+    lks_status status = lki_encoding_read(&kept, columns->context, path);
     if (status == LKS_OK)
-        status = lki_encoding_same(&kept, encoding_of(set),
-                                   lki_config_text(config, LKI_KEY_DATA_TABLE));
+        status = lki_encoding_same(
+            &kept, columns,
+            lki_config_text(config, series ? LKI_KEY_DATA_SERIES : LKI_KEY_DATA_TABLE));
     lki_encoding_release(&kept);
     return status;
 }
@@ -265,18 +276,21 @@ lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_
     table_set *base;
     lks_status status;
     *out = NULL;
+    if (kept != NULL && access(kept, F_OK) != 0) kept = NULL; /* a run from before there was one */
+    if (lki_config_has(config, LKI_KEY_DATA_SERIES))
+        return lki_series_source_open_new(out, config, context, path, kept);
     if (!lki_config_has(config, LKI_KEY_DATA_TABLE))
         return LKI_FAIL(LKS_E_INVALID,
-                        "--table %.200s is for a training with a table (data.table), but this data "
-                        "is another",
+                        "--table %.200s is for a training with a table (data.table) or a series "
+                        "(data.series), but this data is another",
                         path);
     LKI_TRY(lki_table_csv_opts(&opts, config));
-    if (kept != NULL && access(kept, F_OK) == 0) {
+    if (kept != NULL) {
         LKI_TRY(make_table_set(&base, context, path, NULL));
         lki_encoding_release(&base->encoding);
         base->path = NULL; /* the encoding had it */
         status = lki_encoding_read(&base->encoding, context, kept);
-    } else { /* a run from before there was such a file */
+    } else {
         LKI_TRY(open_training(&base, config, context, &opts, false));
         base->encoding.tells = true;
         status = LKS_OK;

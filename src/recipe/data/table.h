@@ -16,12 +16,12 @@
 LKS_MUSTUSE lks_status lki_table_source_open(lks_dataset **out, lki_config *config,
                                              lks_context *context, bool test,
                                              const lks_dataset *training);
-/* All rows of a new table as that of the run in checkpoint.path, whose columns.txt says how, or as data.table: with its
- * means and texts. It needs no targets, and nobody asks for them. */
+/* All rows of a new table, or the last of a new series, as that of the run in checkpoint.path, whose columns.txt says how, or
+ * as data.table: with its means and texts. It needs no targets, and nobody asks for them. */
 LKS_MUSTUSE lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config,
                                                  lks_context *context, const char *path);
 /* Writes that file into the folder of a run; LKS_E_MISMATCH where the one there is of another table. Of data that is no
- * table nothing is done. */
+ * table or series nothing is done. */
 LKS_MUSTUSE lks_status lki_table_source_keep(const lks_dataset *whole, lki_config *config,
                                              const char *folder);
 LKS_MUSTUSE lks_status lki_table_source_check(const lks_dataset *whole, lki_config *config,

@@ -295,7 +295,8 @@ static lks_status keep_vocabulary(const lks_recipe *recipe)
 {
     const char *folder = recipe->opts.folder;
     const bool some = lki_config_has(recipe->config, LKI_KEY_DATA_TEXT) ||
-                      lki_config_has(recipe->config, LKI_KEY_DATA_TABLE);
+                      lki_config_has(recipe->config, LKI_KEY_DATA_TABLE) ||
+                      lki_config_has(recipe->config, LKI_KEY_DATA_SERIES);
     int64_t newest;
     if (!some || folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
     LKI_TRY(lks_checkpoint_find(folder, &newest));
