@@ -21,13 +21,12 @@ static lks_status select_infer(lki_node *node)
 }
 
 static const lki_attribute attributes[] = {
-    LKI_ATTRIBUTE(INT, lks_select_opts, position, .required = true,
-                  .help = "from 0; -1 is the last"),
+    LKI_ATTRIBUTE(INT, lks_select_opts, position, .required = true),
 };
 
 const lki_op lki_op_select = {
     .name = "select",
-    .what = "one position of a sequence: its channels",
+    .what = "one position of a sequence: its channels; from 0, and -1 is the last",
     .inputs = 1,
     .takes = LKI_TAKES_SEQUENCE,
     .attr_size = sizeof(lks_select_opts),
