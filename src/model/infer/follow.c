@@ -34,12 +34,17 @@ static bool is_same(const lki_program *program, const lki_stage *one)
            (op->along == LKI_ALONG_EACH || (one->cluster->count == 1 && one->kernel->follows));
 }
 
+static bool is_same_program(const lki_follow *follow)
+{
+    for (int s = 0; s < follow->program.stages; s++)
+        if (!is_same(&follow->model->program, &follow->program.stage[s])) return false;
+    return true;
+}
+
 /* Workers have memory for a whole window. */
 static bool fits(const lki_follow *follow)
 {
     const lki_program *own = &follow->program, *whole = &follow->model->program;
-    for (int s = 0; s < own->stages; s++)
-        if (!is_same(whole, &own->stage[s])) return false;
     return own->local_bytes + own->workspace_bytes <= whole->local_bytes + whole->workspace_bytes;
 }
 
@@ -107,6 +112,7 @@ lks_status lki_follow_make(lki_follow *follow, lks_model *model)
         const lks_status status = compile(follow, output, rows);
         lki_float_leave(saved);
         LKI_TRY(status);
+        if (!is_same_program(follow)) break;
         if (fits(follow)) return make_state(follow);
         lki_program_release(&follow->program);
     }
