@@ -115,10 +115,14 @@ static void *read_half(void *user)
 {
     reader *r = user;
     for (int64_t t = 0; t < r->times; t++) {
-        uint64_t sum[8] = {0};
-        for (int64_t i = 0; i < r->count; i += 8)
-            for (int k = 0; k < 8; k++) sum[k] += r->from[i + k];
-        for (int k = 0; k < 8; k++) r->sum += sum[k];
+        uint64_t a = 0, b = 0, c = 0, d = 0; /* of which none waits for another */
+        for (int64_t i = 0; i < r->count; i += 4) {
+            a += r->from[i];
+            b += r->from[i + 1];
+            c += r->from[i + 2];
+            d += r->from[i + 3];
+        }
+        r->sum += a + b + c + d;
     }
     return NULL;
 }
