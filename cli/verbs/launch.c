@@ -1,6 +1,7 @@
 /* lockstep launch */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/launch/launch.h"

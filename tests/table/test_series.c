@@ -128,6 +128,19 @@ static void targets_are_chosen_and_standardised(void **state)
     assert_true(unit[1].mean == 25 && unit[1].standardised);
     assert_true(fabs(unit[1].deviation / deviation - 1) < 1e-15);
     lks_dataset_destroy(data);
+    lki_table_close(&table);
+    open_csv("a,a\n0,5\n1,6\n2,7\n3,8\n4,9\n"); /* of one name: by number */
+    opts.target = "1";
+    opts.windows.count = 5;
+    opts.train = 5;
+    opts.standardize = false;
+    LKT_OK(open_series(&data, &opts));
+    LKT_OK(lks_dataset_read(data, 0, x, y));
+    assert_true(y[0] == 8 && y[1] == 9);
+    lks_dataset_destroy(data);
+    lki_table_close(&table);
+    open_ten();
+    opts = usual;
     opts.target = "date";
     LKT_FAILS(LKS_E_INVALID, "column 'date' has texts, expected numbers of a series",
               open_series(&data, &opts));

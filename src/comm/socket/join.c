@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { SECRET = 32, PATIENCE_S = 2 }; /* hexadecimal digits; for a hello that does not come */

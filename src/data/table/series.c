@@ -113,7 +113,7 @@ static lks_status find_targets(series *all, const char *name)
     for (int t = 0; t < e->targets; t++) {
         int k = 0;
         while (k < e->inputs && e->input[k].column != e->target[t].column) k++;
-        if (k == e->inputs || e->width != e->inputs || e->classes > 0)
+        if (k == e->inputs)
             return LKI_FAIL(
                 LKS_E_MISMATCH,
                 "'%s' cannot be forecast by a training whose columns were a table's; give "
