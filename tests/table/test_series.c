@@ -262,6 +262,12 @@ static void a_training_has_one_hash(void **state)
     assert_true(train(keys, "train.workers=2") == hash);
     assert_true(train(keys, "train.workers=3") == hash);
     lks_recipe *recipe;
+    double sum = 0; /* of the rows that are trained with */
+    for (int i = 0; i < 162; i++) sum += i % 7;
+    LKT_OK(lks_recipe_open_text(&recipe, "a test", keys));
+    LKT_OK(lks_recipe_start(recipe));
+    assert_true(lks_dataset_units(lks_recipe_get_parts(recipe).train)[0].mean == sum / 162);
+    lks_recipe_close(recipe);
     static const char *const wrong[][2] = {
         {"validation.samples=5", "of a series give validation.fraction"},
         {"validation.shuffle=true", "of a series the end is held back"},
