@@ -396,6 +396,7 @@ static void all_ranks_of_a_run_are_stopped(void **state)
         return;
     }
     begin();
+    setenv("LKS_WATCH", "60", 1); /* who is frozen for a second is not lost */
     const pid_t child = start("launch -n 2 --by openmpi --max-restarts 2 train c.yaml --out run");
     json_t *all = wait_for_ranks(2), *first = json_array_get(all, 0),
            *second = json_array_get(all, 1);
@@ -405,6 +406,7 @@ static void all_ranks_of_a_run_are_stopped(void **state)
     assert_true(json_number_of(second, "run") == json_number_of(first, "pid"));
     assert_true(json_number_of(second, "pid") != json_number_of(first, "pid"));
     assert_true(json_number_of(second, "pid") != child);
+    unsetenv("LKS_WATCH");
     one_waits_for_the_other((pid_t)json_number_of(second, "pid"));
     json_decref(all);
     shell("'%s' stop run --yes >stopped.txt 2>&1 &", program());
