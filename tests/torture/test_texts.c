@@ -59,11 +59,13 @@ static void calls_fail(void **state)
 static void signals_end_a_text(void **state)
 {
     (void)state;
-    int tried = 0;
-    for (int n = 1; n <= count_calls(alone); n += stride(1)) {
+    int tried = 0, writes = 0;
+    for (int n = 1; n <= count_calls(alone); n++) {
         const int number = n % 2 == 0 ? SIGINT : SIGTERM;
         char asked[32];
         if (!is_write(n)) continue;
+        const size_t before = (size_t)writes++;
+        if (before % (size_t)stride(1) != 0) continue;
         snprintf(asked, sizeof asked, "%d %d", n, number);
         signal_asked = asked;
         launch("lkt_shim_files", NULL, "");
@@ -71,7 +73,7 @@ static void signals_end_a_text(void **state)
         if (last.code != 128 + number) BROKEN(asked, "the program does not end by the signal");
         if (last.err[0] != '\0' || !is_beginning() || last.out[strlen(last.out) - 1] != '\n')
             BROKEN(asked, "it does not end its text");
-        if (tried < 6 && strlen(last.out) > strlen("line") + (size_t)tried + 1)
+        if (before < 6 && strlen(last.out) > strlen("line") + before + 1)
             BROKEN(asked, "it goes on");
         tried++;
     }
