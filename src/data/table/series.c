@@ -15,8 +15,8 @@ typedef struct series {
     int users;
     lki_encoding encoding; /* its arena has all of this */
     int64_t rows;
-    int *target;    /* [targets]: among its inputs */
-    float *x;       /* [rows][inputs] */
+    int *target;    /* [targets]: in a row of x */
+    float *x;       /* [rows][width] */
     lks_unit *unit; /* [horizon][targets] */
     uint64_t hash;  /* of x */
 } series;
@@ -32,7 +32,7 @@ static lks_status read_series(void *user, int64_t index, void *x, void *y)
 {
     const series_set *set = user;
     const series *all = set->all;
-    const size_t columns = (size_t)all->encoding.inputs;
+    const size_t columns = (size_t)all->encoding.width;
     const int targets = all->encoding.targets;
     const int64_t row = set->first + index * set->stride;
     const float *behind = all->x + (size_t)row * columns;
@@ -62,7 +62,7 @@ static lks_status windows_from(lks_dataset **out, series_set *set, const char *n
     const series *all = set->all;
     const lks_dataset_ops ops = {
         .info = {.samples = count,
-                 .shape = {2, {set->context, all->encoding.inputs}},
+                 .shape = {2, {set->context, all->encoding.width}},
                  .dtype = LKS_F32,
                  .target_shape = {1, {set->horizon * all->encoding.targets}}},
         .read = read_series,
@@ -119,7 +119,7 @@ static lks_status find_targets(series *all, const char *name)
                 "'%s' cannot be forecast by a training whose columns were a table's; give "
                 "the folder of one with data.series",
                 name);
-        all->target[t] = k;
+        all->target[t] = (int)e->input[k].at;
     }
     return LKS_OK;
 }
@@ -149,7 +149,7 @@ static lks_status fill_series(series *all, const lki_table *table, int64_t horiz
     lki_encoding *e = &all->encoding;
     all->rows = table->rows;
     LKI_TRY(find_targets(all, table->path));
-    const size_t bytes = lki_times((size_t)all->rows, (size_t)e->inputs * sizeof *all->x);
+    const size_t bytes = lki_times((size_t)all->rows, (size_t)e->width * sizeof *all->x);
     LKI_TRY(lki_arena_alloc(&e->arena, &memory, bytes, "a series"));
     all->x = memory;
     LKI_TRY(lki_encoding_apply(e, table, all->x, NULL));
