@@ -39,8 +39,11 @@ static lks_status read_series(void *user, int64_t index, void *x, void *y)
     float *to = y;
     memcpy(x, behind - (size_t)set->context * columns,
            (size_t)set->context * columns * sizeof *behind);
-    if (row == all->rows) memset(y, 0, (size_t)(set->horizon * targets) * sizeof *to);
-    for (int64_t h = 0; row < all->rows && h < set->horizon; h++, behind += columns)
+    if (row == all->rows) { /* nothing is known of it */
+        memset(y, 0, (size_t)(set->horizon * targets) * sizeof *to);
+        return LKS_OK;
+    }
+    for (int64_t h = 0; h < set->horizon; h++, behind += columns)
         for (int t = 0; t < targets; t++) memcpy(to++, &behind[all->target[t]], sizeof *to);
     return LKS_OK;
 }

@@ -48,24 +48,34 @@ static lks_status fit_series(lki_encoding *out, lki_config *config, lks_context 
 }
 
 /* data.series, and what its training says of it; the table is closed by the caller, also after a failure. */
-static lks_status read_series_training(lki_table *table, lki_encoding *encoding, int64_t *rest,
-                                       lki_config *config, lks_context *context)
+static lks_status read_series_training(lki_table *table, lki_encoding *encoding, lki_config *config,
+                                       lks_context *context)
 {
     lki_csv_opts opts;
-    int64_t train;
+    int64_t train, rest;
     LKI_TRY(lki_table_csv_opts(&opts, config));
     LKI_TRY(lki_csv_open(table, context, lki_config_text(config, LKI_KEY_DATA_SERIES), &opts));
-    LKI_TRY(split_rows(&train, rest, config, table->rows));
+    LKI_TRY(split_rows(&train, &rest, config, table->rows));
     return fit_series(encoding, config, context, table, train);
+}
+
+/* Of `rows` those of the test, or all others. */
+static lks_status series_split(int64_t *first, int64_t *count, const lki_config *config,
+                               int64_t rows, bool test)
+{
+    int64_t train, rest;
+    LKI_TRY(split_rows(&train, &rest, config, rows));
+    *first = test ? rest : 0;
+    *count = test ? rows - rest : rest;
+    return LKS_OK;
 }
 
 static lks_status part_of(lks_dataset **out, const lki_config *config, const lks_dataset *training,
                           bool test)
 {
-    const int64_t rows = lki_series_rows(training);
-    int64_t train, rest;
-    LKI_TRY(split_rows(&train, &rest, config, rows));
-    return lki_series_part(out, training, test ? rest : 0, test ? rows - rest : rest);
+    int64_t first, count;
+    LKI_TRY(series_split(&first, &count, config, lki_series_rows(training), test));
+    return lki_series_part(out, training, first, count);
 }
 
 lks_status lki_series_source_open(lks_dataset **out, lki_config *config, lks_context *context,
@@ -74,15 +84,11 @@ lks_status lki_series_source_open(lks_dataset **out, lki_config *config, lks_con
     lki_series_opts opts = windows_of(config);
     lki_table table = {0};
     lki_encoding encoding = {0};
-    int64_t rest;
     *out = NULL;
     if (lki_series_encoding(training) != NULL) return part_of(out, config, training, test);
-    lks_status status = read_series_training(&table, &encoding, &rest, config, context);
-    if (status == LKS_OK) {
-        opts.first = test ? rest : 0;
-        opts.count = test ? table.rows - rest : rest;
-        status = lki_series_open(out, &table, &encoding, &opts);
-    }
+    lks_status status = read_series_training(&table, &encoding, config, context);
+    if (status == LKS_OK) status = series_split(&opts.first, &opts.count, config, table.rows, test);
+    if (status == LKS_OK) status = lki_series_open(out, &table, &encoding, &opts);
     lki_encoding_release(&encoding);
     lki_table_close(&table);
     return status;
@@ -95,14 +101,12 @@ lks_status lki_series_source_open_new(lks_dataset **out, lki_config *config, lks
     lki_table table = {0};
     lki_encoding encoding = {0};
     lki_csv_opts csv;
-    int64_t rest;
     opts.last = true;
     *out = NULL;
     LKI_TRY(lki_table_csv_opts(&csv, config));
     csv.lenient = true; /* columns that are left out may be missing */
-    lks_status status = kept != NULL
-                            ? lki_encoding_read(&encoding, context, kept)
-                            : read_series_training(&table, &encoding, &rest, config, context);
+    lks_status status = kept != NULL ? lki_encoding_read(&encoding, context, kept)
+                                     : read_series_training(&table, &encoding, config, context);
     lki_table_close(&table);
     if (status == LKS_OK) status = lki_csv_open(&table, context, path, &csv);
     if (status == LKS_OK) status = lki_series_open(out, &table, &encoding, &opts);
