@@ -5,6 +5,8 @@
 #include "backend/cpu/vector/vector.h"
 #include "support/test.h"
 
+#ifdef LKT_HAVE_CPU
+
 static lki_conv_shape random_conv(lkt_random *random)
 {
     lki_conv_shape s = {.groups = lkt_random_below(random, 4) == 0 ? 2 : 1, .bias = true};
@@ -66,4 +68,5 @@ static lki_conv_shape random_depthwise(lkt_random *random)
     return s;
 }
 
+#endif
 #endif

@@ -12,6 +12,8 @@
 #include "numeric/bf16.h"
 #include "numeric/tree.h"
 
+#ifdef LKT_HAVE_CPU
+
 /* The definition, with a check at each access, takes longer than all kernels. */
 static inline int cases(void)
 {
@@ -76,4 +78,5 @@ static float total_of(sum *s)
     return (float)s->total;
 }
 
+#endif
 #endif
