@@ -154,6 +154,7 @@ typedef struct lki_plan {
     lki_switches switches;
     int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
                       samples of a call */
+    int64_t batch; /* the most samples of all replicas together, which rows has in one call */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
     uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;
@@ -209,7 +210,7 @@ typedef struct lki_args {
  * of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one
  * accumulator from +0), combined in the tree, absent replicas left out, given to `sum` range by range. Of
  * replicas first .. last-1 there are the sums of their maximal nodes, those that have samples: one for
- * all, where these are all replicas. */
+ * all, where these are all replicas. Of tokens `in` is int32_t. */
 typedef struct lki_rows {
     const float *in;      /* [samples][elements of in[0]], from those of replica `first` on */
     const float *d_out;   /* [samples][elements of out] */

@@ -191,7 +191,8 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
     *stage->plan = (lki_plan){.kernel = impl->kernel,
                               .context = program->context,
                               .cluster = *cluster,
-                              .switches = program->switches};
+                              .switches = program->switches,
+                              .batch = program->global_batch};
     stage->cluster = &stage->plan->cluster;
     for (int i = 0; i < cluster->count; i++)
         if (op_of(cluster->node[i])->draws)
@@ -200,10 +201,10 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
     for (int i = 0; i < cluster->in_count; i++)
         stage->plan->d_in_wanted[i] = stage->backward &&
                                       c->marks[cluster->in[i]->node->index].learns;
-    stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
-                     cluster->in[0]->dtype == LKS_F32 && lki_program_forms_any(program, cluster) &&
-                     !lki_cluster_is_tied(cluster);
     stage->tied = tail->tied != NULL && c->marks[tail->tied->index].to_loss;
+    stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
+                     cluster->in[0]->dtype != LKS_U8 && lki_program_forms_any(program, cluster) &&
+                     !stage->tied && !lki_cluster_is_tied(cluster);
     program->stages++;
     return LKS_OK;
 }

@@ -1,5 +1,10 @@
-/* Embedding: rows of the weight are copied; a row's gradient is summed in double over the positions that have its
- * token, one row after the other, so that there are sums of one row. And what is learned of positions. */
+/*
+ * Embedding: rows of the weight are copied; a row's gradient is summed in double over the positions of a replica that have
+ * its token, one row after the other, so that there are sums of one row. And what is learned of positions.
+ *
+ * By rows, each row's positions are a list through all replicas, and only those that have the token are visited: there is no
+ * array of the weight's size. A replica without it would add +0, which changes nothing: no sum is -0 (lki_round).
+ */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
@@ -10,15 +15,26 @@
 typedef struct embedding_plan {
     lki_cpu_plan cpu;
     int64_t vocabulary, units;
-    size_t next, sum; /* where these are in the workspace */
+    size_t next, sum, stack, given; /* where these are in the workspace */
 } embedding_plan;
+
+enum {
+    DEPTH = 32,  /* of the tree, at most: replicas are counted by an int */
+    GIVEN = 4096 /* floats of rows that are given together, or one row */
+};
 
 static const embedding_plan *embedding(const lki_plan *plan)
 {
     return (const embedding_plan *)(const void *)plan;
 }
 
-/* In backward: the first position with each token, the next one with the same, and the sums of a row. */
+static int64_t given_rows(const embedding_plan *p)
+{
+    return p->units < GIVEN ? GIVEN / p->units : 1;
+}
+
+/* In backward and rows: the first position with each token, the next one with the same, and the sums of a row; and in rows
+ * sums of nodes that wait in the tree, and rows that are complete. */
 static lks_status cpu_embedding_plan(lki_plan *plan)
 {
     embedding_plan *p = (embedding_plan *)(void *)plan;
@@ -27,9 +43,11 @@ static lks_status cpu_embedding_plan(lki_plan *plan)
     p->vocabulary = weight->shape.dim[0];
     p->units = weight->shape.dim[1];
     p->next = lki_align((size_t)p->vocabulary * sizeof(int32_t));
-    p->sum = p->next + lki_align((size_t)(plan->slice * p->cpu.in) * sizeof(int32_t));
+    p->sum = p->next + lki_align((size_t)(plan->batch * p->cpu.in) * sizeof(int32_t));
+    p->stack = p->sum + lki_align((size_t)p->units * sizeof(double));
+    p->given = p->stack + lki_align((size_t)(DEPTH * p->units) * sizeof(float));
     plan->needs.reads = LKI_READS_IN;
-    plan->needs.workspace_bytes = p->sum + (size_t)p->units * sizeof(double);
+    plan->needs.workspace_bytes = p->given + (size_t)(given_rows(p) * p->units) * sizeof(float);
     return LKS_OK;
 }
 
@@ -44,38 +62,122 @@ static lks_status cpu_embedding_forward(const lki_plan *plan, const lki_args *ar
     return LKS_OK;
 }
 
-/* Lists of positions, ascending. */
-static void list_positions(const embedding_plan *p, int64_t count, const int32_t *token,
+/* For each of the tokens [first, first + tokens) its positions, ascending; behind the last one comes -1. */
+static void list_positions(int64_t first, int64_t tokens, int64_t count, const int32_t *token,
                            int32_t *head, int32_t *next)
 {
-    for (int64_t v = 0; v < p->vocabulary; v++) head[v] = -1;
+    for (int64_t v = 0; v < tokens; v++) head[v] = -1;
     for (int64_t t = count - 1; t >= 0; t--) {
-        next[t] = head[token[t]];
-        head[token[t]] = (int32_t)t;
+        const int64_t v = token[t] - first;
+        if (v < 0 || v >= tokens) continue;
+        next[t] = head[v];
+        head[v] = (int32_t)t;
     }
+}
+
+/* The sum over positions from *t on that lie before `end`; *t becomes the next one. */
+static void sum_positions(const embedding_plan *p, const int32_t *next, const float *d_out,
+                          int64_t end, int32_t *t, double *sum)
+{
+    memset(sum, 0, (size_t)p->units * sizeof *sum);
+    for (; *t >= 0 && *t < end; *t = next[*t])
+        for (int64_t u = 0; u < p->units; u++) sum[u] += (double)d_out[*t * p->units + u];
 }
 
 static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *args)
 {
     const embedding_plan *p = embedding(plan);
-    int32_t *head = args->workspace;
-    int32_t *next = (int32_t *)(void *)((char *)args->workspace + p->next);
-    double *sum = (double *)(void *)((char *)args->workspace + p->sum);
+    char *memory = args->workspace;
+    int32_t *head = (int32_t *)(void *)memory, *next = (int32_t *)(void *)(memory + p->next);
+    double *sum = (double *)(void *)(memory + p->sum);
+    const int64_t count = args->count * p->cpu.in;
     if (args->d_param[0] == NULL) return LKS_OK;
-    list_positions(p, args->count * p->cpu.in, args->in[0], head, next);
+    list_positions(0, p->vocabulary, count, args->in[0], head, next);
     for (int64_t v = 0; v < p->vocabulary; v++) {
         float *row = args->d_param[0] + v * p->units;
         if (head[v] < 0) {
             if (!args->add_param) memset(row, 0, (size_t)p->units * sizeof *row);
             continue;
         }
-        memset(sum, 0, (size_t)p->units * sizeof *sum);
-        for (int32_t t = head[v]; t >= 0; t = next[t])
-            for (int64_t u = 0; u < p->units; u++) sum[u] += (double)args->d_out[t * p->units + u];
+        sum_positions(p, next, args->d_out, count, &head[v], sum);
         for (int64_t u = 0; u < p->units; u++)
             row[u] = args->add_param ? lki_flush(row[u] + lki_round(sum[u])) : lki_round(sum[u]);
     }
     return LKS_OK;
+}
+
+/* A row's sum over replicas. */
+typedef struct row_sum {
+    const embedding_plan *plan;
+    const lki_rows *rows;
+    const int32_t *next;
+    int32_t t; /* the position that comes next; -1: none */
+    double *sum;
+    float *stack;
+} row_sum;
+
+/* Positions of replicas before this one that are here. */
+static int64_t positions_before(const row_sum *r, int64_t replica)
+{
+    const int64_t *start = r->rows->start;
+    return (start[replica] - start[r->rows->first]) * r->plan->cpu.in;
+}
+
+/* Replicas [lo, hi), by the tree over them; false where none has the token. */
+static bool sum_node(row_sum *r, int64_t lo, int64_t hi, float *out)
+{
+    const int64_t units = r->plan->units, end = positions_before(r, hi);
+    if (r->t < 0 || r->t >= end) return false;
+    if (hi - lo == 1) {
+        sum_positions(r->plan, r->next, r->rows->d_out, end, &r->t, r->sum);
+        for (int64_t u = 0; u < units; u++) out[u] = lki_round(r->sum[u]);
+        return true;
+    }
+    const int64_t middle = lki_tree_split(lo, hi);
+    const bool left = sum_node(r, lo, middle, out);
+    float *right = left ? r->stack : out;
+    if (left) r->stack += units;
+    const bool both = sum_node(r, middle, hi, right) && left;
+    if (left) r->stack -= units;
+    for (int64_t u = 0; both && u < units; u++) out[u] += right[u];
+    return true;
+}
+
+/* All of a node's rows, some at a time. */
+static void give_rows(row_sum *r, lki_tree_node node, int32_t *head, float *given)
+{
+    const lki_rows *to = r->rows;
+    const int64_t units = r->plan->units, most = given_rows(r->plan);
+    for (int64_t first = 0, count; first < to->row_count; first += count) {
+        count = to->row_count - first < most ? to->row_count - first : most;
+        for (int64_t i = 0; i < count; i++) {
+            float *row = given + i * units;
+            r->t = head[first + i];
+            if (!sum_node(r, node.lo, node.hi, row)) memset(row, 0, (size_t)units * sizeof *row);
+            head[first + i] = r->t;
+        }
+        to->sum(to->user, node, 0, (to->row_first + first) * units, count * units, given);
+    }
+}
+
+static void cpu_embedding_rows(const lki_plan *plan, const lki_rows *rows)
+{
+    const embedding_plan *p = embedding(plan);
+    char *memory = rows->workspace;
+    int32_t *head = (int32_t *)(void *)memory, *next = (int32_t *)(void *)(memory + p->next);
+    row_sum r = {.plan = p,
+                 .rows = rows,
+                 .next = next,
+                 .sum = (double *)(void *)(memory + p->sum),
+                 .stack = (float *)(void *)(memory + p->stack)};
+    list_positions(rows->row_first, rows->row_count, positions_before(&r, rows->last),
+                   (const int32_t *)(const void *)rows->in, head, next);
+    for (int64_t at = rows->first; at < rows->last;) {
+        const lki_tree_node node = lki_tree_maximal(rows->replicas, at, rows->last);
+        if (rows->start[node.hi] > rows->start[at])
+            give_rows(&r, node, head, (float *)(void *)(memory + p->given));
+        at = node.hi;
+    }
 }
 
 const lki_kernel lki_cpu_embedding = {
@@ -84,6 +186,7 @@ const lki_kernel lki_cpu_embedding = {
     .plan = cpu_embedding_plan,
     .forward = cpu_embedding_forward,
     .backward = cpu_embedding_backward,
+    .rows = cpu_embedding_rows,
 };
 
 /* Of what is added to a sample. */
