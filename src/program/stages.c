@@ -40,8 +40,7 @@ static bool is_source(const lki_node *node)
     return node->op == LKI_OP_INPUT || node->op == LKI_OP_TARGET;
 }
 
-/* Walks the graph backwards from `node`; graphs are small and shallow enough for recursion over at
- * most graph->count levels. */
+/* Walks the graph backwards from `node`; graphs are shallow enough for recursion over at most graph->count levels. */
 static void mark_needed(mark *marks, const lki_node *node, bool to_loss)
 {
     mark *self = &marks[node->index];
