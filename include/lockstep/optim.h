@@ -101,7 +101,7 @@ enum { LKS_MAX_MILESTONES = 32 };
 
 /*
  * The learning rate as a function of the epoch, or of the step. PyTorch's closed forms, in units of
- * `t`: the number of finished epochs (or, with per_step, of finished steps). With
+ * `t`: the number of finished epochs (or, with per_step, of finished steps) behind the first `begin`. With
  * s = min(t, length) / length:
  *   CONSTANT     lr
  *   STEP         lr * gamma^floor(t / step_size)
@@ -115,13 +115,14 @@ enum { LKS_MAX_MILESTONES = 32 };
  *                momentum, unless told not to; this does not.)
  *   PLATEAU      lr until lks_plateau_observe() lowers it
  * The first warmup_steps steps of any kind multiply it by (step + 1) / (warmup_steps + 1); lks_train() has PLATEAU
- * observe what is measured behind them.
+ * observe what is measured behind them. With `begin` as many, warm-up comes first, as in PyTorch's SequentialLR.
  */
 typedef struct lks_schedule {
     lks_schedule_kind kind;
     double lr; /* required, positive or 0 */
     bool per_step;
     int64_t warmup_steps; /* default 0 */
+    int64_t begin;        /* default 0; t is 0 up to there */
     int64_t step_size;    /* STEP: default 1 */
     double gamma;         /* STEP, MULTI_STEP: default 0.1; EXPONENTIAL: required */
     int64_t length;       /* COSINE, LINEAR, POLYNOMIAL, ONE_CYCLE: required */

@@ -43,7 +43,8 @@ double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch
 {
     if (schedule == NULL) return (double)NAN;
     const unsigned saved = lki_float_enter();
-    volatile double rate = rate_at(schedule, schedule->per_step ? step : epoch); /* before leave */
+    const int64_t done = schedule->per_step ? step : epoch;
+    volatile double rate = rate_at(schedule, done > schedule->begin ? done - schedule->begin : 0);
     if (step < schedule->warmup_steps) {
         rate *= (double)(step + 1) / ((double)schedule->warmup_steps + 1.0);
     }
@@ -63,6 +64,9 @@ lks_status lks_schedule_check(const lks_schedule *schedule)
         return LKI_FAIL(LKS_E_INVALID, "schedule: warmup_steps is %lld, expected 0 or more",
                         (long long)schedule->warmup_steps);
     }
+    if (schedule->begin < 0)
+        return LKI_FAIL(LKS_E_INVALID, "schedule: begin is %lld, expected 0 or more",
+                        (long long)schedule->begin);
     if (rule == NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "schedule: kind is %d, expected LKS_CONSTANT or another lks_schedule_kind",

@@ -315,7 +315,10 @@
     X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", SAID,                \
       "the learning rate over time")                                                               \
     X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, SAID,                              \
-      "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
+      "begin, step_size, milestones and length count steps, not epochs; null: false, for "         \
+      "one_cycle true")                                                                            \
+    X(SCHEDULE_BEGIN, "schedule.begin", INT, "[0,)", "0", SAID,                                    \
+      "it begins behind so many epochs, as many as those of a warm-up that comes first")           \
     X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", SAID,                            \
       "the rate is multiplied by gamma after so many epochs")                                      \
     X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, SAID,                        \
@@ -324,7 +327,7 @@
       "the rate is multiplied by it; null: 0.1, but exponential, which does so every epoch, has "  \
       "none")                                                                                      \
     X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, SAID,                                 \
-      "epochs until the end of the schedule; null: the length of the run")                         \
+      "epochs from the schedule's begin to its end; null: what the run has behind its begin")      \
     X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", SAID, "the rate at the end")     \
     X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", SAID, "1 is linear")                   \
     X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", SAID,                                 \

@@ -133,11 +133,13 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
         .lr = scaled_rate(config),
         .per_step = lki_config_bool(config, LKI_KEY_SCHEDULE_PER_STEP),
         .warmup_steps = warmup_steps(config, batches),
+        .begin = lki_config_int(config, LKI_KEY_SCHEDULE_BEGIN),
     };
     if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
     const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
     if (steps == 0 || steps > all) steps = all;
-    schedule.length = schedule.per_step ? steps : epochs;
+    schedule.length = (schedule.per_step ? steps : epochs) - schedule.begin;
+    if (schedule.length < 1) schedule.length = 1;
     lki_options_store(&rule->attributes, &schedule, config, LKI_KEY_SCHEDULE_NAME);
     if (rule->from_losses) { /* 0 is a number here, not the default */
         if (schedule.patience == 0) schedule.patience = -1;

@@ -231,7 +231,7 @@ loss: {name: cross_entropy, label_smoothing: 0.1}
 train: {epochs: 2, batch_size: 6, test_batch_size: 7, replicas: 3, accumulate: 2, workers: 1, seed: 4,
   device: ref, hash_every: 5, dry_run: true}
 optimizer: {name: adam, lr: 0.1, betas: [0.9, 0.99], eps: 1e-8, weight_decay: 0.1}
-schedule: {name: cosine, warmup_steps: 3, final_lr: 0.01, length: 4, per_step: true}
+schedule: {name: cosine, warmup_steps: 3, begin: 3, final_lr: 0.01, length: 4, per_step: true}
 validation: {fraction: 0.1, patience: 2, every_epochs: 1}
 checkpoint: {path: out, every_steps: 1, every_epochs: 0, keep: 1, resume: true}
 log: {interval: 1, format: json, quiet: true, record: run.json}

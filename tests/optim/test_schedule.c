@@ -47,6 +47,7 @@ static lks_schedule schedule_of(const json_t *test)
         .lr = number(test, "lr"),
         .per_step = json_is_true(json_object_get(test, "per_step")),
         .warmup_steps = integer(test, "warmup_steps"),
+        .begin = integer(test, "begin"),
         .step_size = integer(test, "step_size"),
         .gamma = number(test, "gamma"),
         .length = integer(test, "length"),

@@ -30,6 +30,7 @@ static void schedules(void **state)
     schedule_is((lks_schedule){.warmup_steps = 0}, NULL);
     schedule_is((lks_schedule){.warmup_steps = -1},
                 "schedule: warmup_steps is -1, expected 0 or more");
+    schedule_is((lks_schedule){.begin = -1}, "schedule: begin is -1, expected 0 or more");
     schedule_is((lks_schedule){.kind = LKS_STEP, .step_size = 0}, NULL);
     schedule_is((lks_schedule){.kind = LKS_STEP, .step_size = -1},
                 "schedule step: step_size is -1, expected an integer of at least 1");

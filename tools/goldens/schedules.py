@@ -5,7 +5,8 @@ Usage: schedules.py > tests/optim/golden/schedules.json   (needs torch)
 
 Every case is a schedule as lks_schedule has it, and the learning rate of each of the first steps.
 Warm-up is torch.optim.lr_scheduler.LinearLR from 1/(w+1) to 1 in w steps, chained: its factor
-multiplies what the other schedule gives. Per epoch schedules advance every STEPS_PER_EPOCH steps.
+multiplies what the other schedule gives; with "begin" the other one begins behind so many steps (SequentialLR) or
+epochs. Per epoch schedules advance every STEPS_PER_EPOCH steps.
 """
 import json
 import math
@@ -32,6 +33,10 @@ CASES = [
      "per_step": True},
     {"name": "multi-step", "kind": "multi_step", "lr": 0.5, "milestones": [1, 7, 8, 20],
      "gamma": 0.3},
+    {"name": "warm-up, then cosine", "kind": "cosine", "lr": 0.4, "length": 38, "warmup_steps": 10,
+     "begin": 10, "per_step": True, "final_lr": 0.01},
+    {"name": "warm-up of two epochs, then step", "kind": "step", "lr": 1.0, "step_size": 2, "gamma": 0.7,
+     "warmup_steps": 2 * STEPS_PER_EPOCH, "begin": 2},
     {"name": "multi-step per step, warm-up", "kind": "multi_step", "lr": 0.5,
      "milestones": [10, 30], "gamma": 0.1, "per_step": True, "warmup_steps": 12},
     {"name": "exponential", "kind": "exponential", "lr": 0.3, "gamma": 0.9, "per_step": True},
@@ -99,12 +104,30 @@ def rates(case):
         factor_optimizer.step()
         if factor:
             factor.step()
+        done = step + 1 if case.get("per_step") else (step + 1) // STEPS_PER_EPOCH
+        if done <= case.get("begin", 0):  # as SequentialLR, which begins its second one there
+            continue
         last = case["kind"] == "one_cycle" and schedule.last_epoch + 1 == case["length"]
         if last:  # PyTorch's refuses to go on
             continue
         if case.get("per_step") or (step + 1) % STEPS_PER_EPOCH == 0:
             schedule.step()
     assert all(math.isfinite(rate) for rate in result)
+    if case.get("begin") and case.get("per_step"):
+        result = one_behind_the_other(case)
+    return result
+
+
+def one_behind_the_other(case):
+    optimizer, schedule = make(case)
+    warmup = case["warmup_steps"]
+    both = lr_scheduler.SequentialLR(
+        optimizer, [lr_scheduler.LinearLR(optimizer, 1.0 / (warmup + 1), 1.0, warmup), schedule], [case["begin"]])
+    result = []
+    for _ in range(STEPS):
+        result.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        both.step()
     return result
 
 
