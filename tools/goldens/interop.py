@@ -4,7 +4,7 @@
 Usage: interop.py tests/interop/samples   (needs torch, safetensors)
 
 The networks are those of tests/interop/interop.py, the first one smaller, with running statistics and
-weights that are not fresh. The images follow from accuracy.py's formula, which the test has too.
+weights that are not fresh. The images follow from formula.py's formula, which the test has too.
 """
 import json
 import sys
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-from accuracy import hashed
+from formula import hashes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tests/interop"))
 from interop import BLOCK, CNN, Block  # noqa: E402
@@ -42,7 +42,7 @@ def images():
     i = np.arange(SAMPLES * 784)
     row, column, sample = i // 28 % 28, i % 28, i // 784
     bright = (row // 7 == sample % 4) & (column // 7 == sample // 4 % 4)
-    return (hashed(SAMPLES * 784, STREAM) >> np.uint32(26)).astype(np.uint8) + 160 * bright
+    return (hashes(SAMPLES * 784, STREAM) >> np.uint32(26)).astype(np.uint8) + 160 * bright
 
 
 def age(module):

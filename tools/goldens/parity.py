@@ -7,7 +7,7 @@ Usage: parity.py > tests/cli/golden/parity.json   (needs torch; adamp from PyPI 
 A network is a configuration of the program, data and initial values. All follow from a number: layers
 of all operations that a configuration has (but dropout, whose mask is each side's own), every
 optimizer, schedule and option of the update with hyperparameters over their whole range. Data and
-values come from accuracy.py's integer formula, which the test has too.
+values come from formula.py's integer formula, which the test has too.
 """
 import json
 import math
@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch.optim import lr_scheduler
 
-from accuracy import from_torch, hashed, to_torch
+from accuracy import from_torch, to_torch
+from formula import hashes
 
 STEPS = 20
 # Together they have every layer, optimizer, schedule and option, and none is chaotic: PyTorch's own
@@ -253,12 +254,12 @@ def make_network(number):
 def pixels(network):
     """Bytes, [samples, shape]."""
     count = network["samples"] * math.prod(network["shape"])
-    bits = hashed(count, network["number"] * STREAMS + PIXELS)
+    bits = hashes(count, network["number"] * STREAMS + PIXELS)
     return (bits >> np.uint32(24)).astype(np.uint8).reshape(network["samples"], *network["shape"])
 
 
 def labels(network):
-    bits = hashed(network["samples"], network["number"] * STREAMS + LABELS)
+    bits = hashes(network["samples"], network["number"] * STREAMS + LABELS)
     return (bits % np.uint32(network["classes"])).astype(np.uint8)
 
 
@@ -266,7 +267,7 @@ def initial(network):
     """float32: (number in [-1, 1)) * scale + offset."""
     found = {}
     for i, t in enumerate(network["tensors"]):
-        bits = hashed(math.prod(t["shape"]), network["number"] * STREAMS + FIRST_VALUE + i)
+        bits = hashes(math.prod(t["shape"]), network["number"] * STREAMS + FIRST_VALUE + i)
         v = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-23) - np.float32(1)
         v = v * np.float32(t["scale"]) + np.float32(t["offset"])
         found[t["name"]] = torch.from_numpy(v.reshape(t["shape"]))
