@@ -86,17 +86,6 @@ lks_status arch_open(lks_recipe **out, const cli_args *cli)
     return lks_recipe_open_text(out, pool_format(cli->pool, "--arch %s", arch), yaml);
 }
 
-/* "[epoch]" of --resume; latest: -1. */
-static lks_status read_resume(int64_t *out, const cli_args *cli)
-{
-    const char *text = cli->local[LOCAL_RESUME_FROM];
-    *out = -1;
-    if (text == NULL || strcmp(text, "latest") == 0 || (lki_text_is_int(text, out) && *out >= 0))
-        return LKS_OK;
-    return lks_fail(LKS_E_INVALID, "--resume is '%.60s', expected latest or the number of an epoch",
-                    text);
-}
-
 static const cli_setting *given(const cli_args *cli, lki_key key)
 {
     const cli_setting *found = NULL;
@@ -111,7 +100,7 @@ lks_status arch_settle(lks_recipe *recipe, const cli_args *cli)
     bool evaluates;
     lks_status status = LKS_OK;
     if (!arch_is_asked(cli)) return refuse_alone(cli);
-    status = read_resume(&epoch, cli);
+    status = arch_resume_epoch(&epoch, cli);
     if (status == LKS_OK) status = arch_evaluates(&evaluates, cli);
     /* That of a process, as their script has it. */
     if (status == LKS_OK && given(cli, LKI_KEY_TRAIN_BATCH_SIZE) != NULL && processes() > 1)
@@ -201,29 +190,6 @@ lks_status arch_print_head(const cli_args *cli, lks_recipe *recipe)
         return LKS_OK;
     if (lks_comm_rank(comm) == 0) say_configuration(cli, recipe);
     return say_ranks(comm);
-}
-
-/* The epoch that a checkpoint's step ends. */
-lks_status arch_check_resume(const cli_args *cli, lks_recipe *recipe)
-{
-    const char *folder = lks_recipe_text(recipe, "checkpoint.path");
-    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    const int64_t batch = lks_recipe_int(recipe, "train.batch_size");
-    int64_t epoch, newest;
-    lks_status status = read_resume(&epoch, cli);
-    if (status != LKS_OK || epoch < 0 || folder == NULL || parts.train == NULL) return status;
-    status = lks_checkpoint_find(folder, &newest);
-    if (status != LKS_OK) return status;
-    const int64_t samples = lks_dataset_get_info(parts.train).samples;
-    const int64_t batches = (samples + batch - 1) / batch;
-    if (newest == epoch * batches) return LKS_OK;
-    if (newest < 0)
-        return lks_fail(LKS_E_IO, "--resume %lld: there is no checkpoint in %.200s",
-                        (long long)epoch, folder);
-    return lks_fail(LKS_E_MISMATCH,
-                    "--resume %lld: the newest checkpoint in %.200s is of step %lld, epoch %.6g; a "
-                    "training goes on from the newest: give --resume latest, or remove later ones",
-                    (long long)epoch, folder, (long long)newest, (double)newest / (double)batches);
 }
 
 void arch_print_results(const lks_metrics *sum, const lks_rates *rates)

@@ -15,7 +15,9 @@ LKS_MUSTUSE lks_status arch_settle(lks_recipe *recipe, const cli_args *cli);
 
 /* "Configuration:", and "Rank r/W (local rank l) connected." for each rank, once all are there. Collective. */
 LKS_MUSTUSE lks_status arch_print_head(const cli_args *cli, lks_recipe *recipe);
-/* LKS_E_MISMATCH where the newest checkpoint is not that of the epoch that --resume asks for. */
+/* The epoch that --resume asks for; -1: the newest there is, or it does not. */
+LKS_MUSTUSE lks_status arch_resume_epoch(int64_t *out, const cli_args *cli);
+/* Puts checkpoints of later epochs than that aside. LKS_E_MISMATCH where it has none itself. Collective. */
 LKS_MUSTUSE lks_status arch_check_resume(const cli_args *cli, lks_recipe *recipe);
 /* "Validation Results:" and a line for each number. */
 void arch_print_results(const lks_metrics *sum, const lks_rates *rates);

@@ -194,8 +194,8 @@ const cli_option cli_options[] = {
            "as --out; of --arch: default checkpoints/NETWORK-DATASET"),
     LOCAL("no-checkpoint", 0, NULL, TRAIN, NO_CHECKPOINT, "of --arch: write no checkpoints"),
     LOCAL("resume-from", 0, "WHICH", TRAIN, RESUME_FROM,
-          "as --resume WHICH: latest, or an epoch, which then has to be the newest; default of "
-          "--arch: latest"),
+          "as --resume WHICH: latest, or an epoch, while checkpoints of later ones are put aside; "
+          "default of --arch: latest"),
     LOCAL("evaluate", 0, "BOOL", TRAIN, EVALUATE,
           "of --arch: True tests the weights of --checkpoint-dir once; default False"),
     LOCAL("model-name", 0, "NAME", TRAIN, MODEL_NAME,

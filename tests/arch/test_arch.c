@@ -3,6 +3,7 @@
 
 #include "cli/program.h"
 
+#define KEPT  "--checkpoint_dir b --set checkpoint.keep=5"
 #define SMALL "--set data.shape=[16,16,3] --batch_size 25 --lr 0.001"
 
 static void settings_and_results_are_said(void **state)
@@ -57,10 +58,6 @@ static void runs_go_on_from_the_newest(void **state)
     snprintf(block, sizeof block, "%.*s", (int)(strstr(results, "epoch 3/3") - results), results);
     run("train --arch mlp " SMALL " --num_epochs 2 --checkpoint_dir p --resume latest");
     expect(0, "no checkpoint in p yet: starting afresh");
-    run("train --arch mlp " SMALL " --num_epochs 3 --checkpoint_dir p --resume 1");
-    expect(5,
-           "--resume 1: the newest checkpoint in p is of step 8, epoch 2; a training goes on from "
-           "the newest");
     run("train --arch mlp " SMALL " --num_epochs 3 --checkpoint_dir p --resume 2");
     expect(0, "continuing from step 8 in p");
     last_hash(parts);
@@ -76,6 +73,38 @@ static void runs_go_on_from_the_newest(void **state)
     expect(5, "data.classes");
     run("train --arch mlp " SMALL " --checkpoint_dir q --resume 2");
     expect(3, "--resume 2: there is no checkpoint in q");
+}
+
+/* Back to the first of three epochs, twice, and with another rate; what was behind it is still there, whole. */
+static void runs_go_back_to_an_epoch(void **state)
+{
+    (void)state;
+    char whole[32], again[32];
+    run("train --arch mlp " SMALL " --num_epochs 3 " KEPT);
+    expect_ok();
+    last_hash(whole);
+    run("train --arch mlp " SMALL " --num_epochs 3 " KEPT " --resume 1 --dry-run");
+    expect_ok();
+    assert_true(there("b/step-00000012.json"));
+    run("train --arch mlp " SMALL " --num_epochs 3 " KEPT " --resume 1");
+    expect(0, "checkpoints of later epochs are in b/later-than-epoch-1\n");
+    expect(0, "continuing from step 4 in b");
+    last_hash(again);
+    assert_string_equal(whole, again);
+    run("compare b b/later-than-epoch-1");
+    expect_ok();
+    run("compare b/step-00000008.json b/later-than-epoch-1/step-00000008.json");
+    expect_ok();
+    run("train --arch mlp --set data.shape=[16,16,3] --batch_size 25 --lr 0.002 --num_epochs "
+        "2 " KEPT " --resume 1 --accept-changes");
+    expect(0, "checkpoints of later epochs are in b/later-than-epoch-1-2\n");
+    assert_true(there("b/later-than-epoch-1-2/step-00000012.safetensors"));
+    assert_true(there("b/later-than-epoch-1/step-00000012.safetensors"));
+    assert_false(there("b/step-00000012.json"));
+    run("train --arch mlp " SMALL " --num_epochs 3 " KEPT " --resume 3");
+    expect(5, "--resume 3: b has no whole checkpoint of step 12, where that epoch ends "
+              "(checkpoint.keep is 5); the "
+              "newest is of step 8, epoch 2: --resume latest");
 }
 
 /* A batch is that of a process, as with torchrun; so the bits of two are those of one with twice the batch. */
@@ -131,6 +160,7 @@ int main(void)
         cmocka_unit_test(settings_and_results_are_said),
         cmocka_unit_test(results_are_those_of_the_record),
         cmocka_unit_test(runs_go_on_from_the_newest),
+        cmocka_unit_test(runs_go_back_to_an_epoch),
         cmocka_unit_test(what_does_not_fit_is_said),
         cmocka_unit_test(processes_have_a_batch_each),
     };
