@@ -47,8 +47,15 @@ static const lki_conv_shape SHAPES[] = {
     SHAPE(1, 40, 70, 3, 3, 5, 5, 2, 2, 1, 1, 1, 1),
     SHAPE(1, 20, 30, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
-#undef SHAPE
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+/* Depthwise, of images that are gone through with some of their channels at a time. */
+static const lki_conv_shape MANY_CHANNELS[] = {
+    SHAPE(1100, 1100, 1100, 5, 13, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1100, 1100, 1100, 5, 13, 3, 3, 2, 2, 1, 1, 1, 1),
+};
+#undef SHAPE
+enum { MANY_COUNT = sizeof MANY_CHANNELS / sizeof MANY_CHANNELS[0] };
 
 /* Depthwise: most with three taps in a row, as these have loops of their own; some kernels with more
  * than a block of taps, or a group. */

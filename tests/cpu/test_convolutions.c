@@ -297,7 +297,8 @@ static void depthwise(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < 4 * cases(); k++) {
-        conv_case c = conv_make(v->depthwise, &random, random_depthwise(&random), false);
+        const lki_conv_shape shape = k < MANY_COUNT ? MANY_CHANNELS[k] : random_depthwise(&random);
+        conv_case c = conv_make(v->depthwise, &random, shape, false);
         c.depthwise = true;
         check_forward(v, &c, &random);
         check_data(v, &c, k % 2 != 0, &random);

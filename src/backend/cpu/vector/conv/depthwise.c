@@ -25,10 +25,10 @@
 #include "numeric/tree.h"
 
 enum {
-    CACHED = 20 * 1024, /* bytes: rows under a kernel that stay in the first-level cache */
-    CHUNK = 64,         /* channels at least that an image is gone through with */
-    LARGE = 768 * 1024, /* bytes: such an image does not wait in the second-level cache */
-    PHASE_ROWS = 8      /* of a phase before the next one has its turn */
+    CACHED = 128 * 1024, /* bytes: rows under a kernel that stay in the second-level cache */
+    CHUNK = 64,          /* channels at least that an image is gone through with */
+    LARGE = 768 * 1024,  /* bytes: such an image does not wait in the second-level cache */
+    PHASE_ROWS = 8       /* of a phase before the next one has its turn */
 };
 
 /* What is the same in all rows. */
@@ -98,7 +98,7 @@ static bool is_large(const lki_conv_shape *s)
 }
 
 /* Channels of an image that are gone through together: the rows of a (its columns) under a kernel's
- * rows wait in the first-level cache for the next row. */
+ * rows wait in the second-level cache for the next row. Of all channels rows come whole, which memory is fast at. */
 static int64_t chunk_of(const lki_conv_shape *s, int64_t columns)
 {
     const int64_t row = s->channels * columns * (int64_t)sizeof(float);
