@@ -1,14 +1,15 @@
 /* `--resume EPOCH`: a training goes on from the checkpoint of that epoch. Those of later ones are put aside, so that it is
  * the newest, and nothing is lost. */
-#include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/arch/arch.h"
 #include "cli/out/say.h"
+#include "cli/verbs/checkpoint_path.h"
 
 lks_status arch_resume_epoch(int64_t *out, const cli_args *cli)
 {
@@ -20,49 +21,37 @@ lks_status arch_resume_epoch(int64_t *out, const cli_args *cli)
                     text);
 }
 
-/* The step whose checkpoint this file is a half of, or -1. */
-static int64_t step_of(const char *name)
+static const char *record_of(const cli_args *cli, const char *folder, int64_t step)
 {
-    char *end;
-    if (strncmp(name, "step-", 5) != 0) return -1;
-    const long long step = strtoll(name + 5, &end, 10);
-    return strcmp(end, ".json") == 0 || strcmp(end, ".safetensors") == 0 ? step : -1;
+    return pool_format(cli->pool, "%s/step-%08" PRId64 ".json", folder, step);
 }
 
-/* A folder in which there is no such file yet. */
-static lks_status aside_for(const char **out, const cli_args *cli, const char *folder,
-                            int64_t epoch, const char *name)
+static lks_status move(int64_t epoch, const char *from, const char *to)
 {
-    for (int n = 1;; n++) {
-        *out = pool_format(cli->pool,
-                           n == 1 ? "%s/later-than-epoch-%lld" : "%s/later-than-epoch-%lld-%d",
-                           folder, (long long)epoch, n);
-        if (mkdir(*out, 0777) != 0 && errno != EEXIST)
+    if (rename(from, to) == 0 || errno == ENOENT) return LKS_OK; /* not there: it has been moved */
+    return lks_fail(LKS_E_IO, "--resume %lld: %.300s could not be put aside: %s", (long long)epoch,
+                    from, strerror(errno));
+}
+
+/* A checkpoint, into the first folder that has none of this step. Tensors go before their record: whoever is killed between
+ * them gives the same command again. */
+static lks_status put_aside(const char **aside, const cli_args *cli, const char *folder,
+                            int64_t epoch, int64_t step)
+{
+    int n = 0;
+    do {
+        n++;
+        *aside = pool_format(cli->pool,
+                             n == 1 ? "%s/later-than-epoch-%lld" : "%s/later-than-epoch-%lld-%d",
+                             folder, (long long)epoch, n);
+        if (mkdir(*aside, 0777) != 0 && errno != EEXIST)
             return lks_fail(LKS_E_IO, "--resume %lld: the folder '%.300s' could not be made: %s",
-                            (long long)epoch, *out, strerror(errno));
-        if (access(pool_format(cli->pool, "%s/%s", *out, name), F_OK) != 0) return LKS_OK;
-    }
-}
-
-/* Tensors go before their record: whoever is killed between them gives the same command again. */
-static lks_status put_aside(const cli_args *cli, const char *folder, int64_t epoch, int64_t step,
-                            const char *extension, const char **aside)
-{
-    DIR *open = opendir(folder);
-    lks_status status = LKS_OK;
-    if (open == NULL)
-        return lks_fail(LKS_E_IO, "folder '%.300s' cannot be read: %s", folder, strerror(errno));
-    for (const struct dirent *entry; status == LKS_OK && (entry = readdir(open)) != NULL;) {
-        const char *name = entry->d_name, *dot = strrchr(name, '.');
-        if (step_of(name) <= step || strcmp(dot, extension) != 0) continue;
-        status = aside_for(aside, cli, folder, epoch, name);
-        if (status == LKS_OK && rename(pool_format(cli->pool, "%s/%s", folder, name),
-                                       pool_format(cli->pool, "%s/%s", *aside, name)) != 0)
-            status = lks_fail(LKS_E_IO, "--resume %lld: %.300s/%.100s could not be put aside: %s",
-                              (long long)epoch, folder, name, strerror(errno));
-    }
-    closedir(open);
-    return status;
+                            (long long)epoch, *aside, strerror(errno));
+    } while (access(record_of(cli, *aside, step), F_OK) == 0);
+    const lks_status status = move(epoch, checkpoint_tensors(cli->pool, folder, step),
+                                   checkpoint_tensors(cli->pool, *aside, step));
+    if (status != LKS_OK) return status;
+    return move(epoch, record_of(cli, folder, step), record_of(cli, *aside, step));
 }
 
 /* By the first rank: what is in the folder becomes what was there behind that epoch. */
@@ -73,7 +62,8 @@ static lks_status go_back(const cli_args *cli, lks_recipe *recipe, int64_t epoch
     const int64_t batch = lks_recipe_int(recipe, "train.batch_size");
     const int64_t samples = lks_dataset_get_info(parts.train).samples;
     const int64_t batches = (samples + batch - 1) / batch;
-    int64_t newest;
+    int64_t newest, *steps;
+    int count = 0;
     lks_status status = lks_checkpoint_find(folder, &newest);
     if (status != LKS_OK || newest == epoch * batches) return status;
     if (newest < 0)
@@ -88,8 +78,9 @@ static lks_status go_back(const cli_args *cli, lks_recipe *recipe, int64_t epoch
                         (long long)lks_recipe_int(recipe, "checkpoint.keep"), (long long)newest,
                         (double)newest / (double)batches);
     if (lks_recipe_bool(recipe, "train.dry_run")) return LKS_OK; /* it leaves the folder alone */
-    status = put_aside(cli, folder, epoch, epoch * batches, ".safetensors", &aside);
-    if (status == LKS_OK) status = put_aside(cli, folder, epoch, epoch * batches, ".json", &aside);
+    status = checkpoint_steps(&steps, &count, cli->pool, folder);
+    for (int i = 0; i < count && status == LKS_OK; i++)
+        if (steps[i] > epoch * batches) status = put_aside(&aside, cli, folder, epoch, steps[i]);
     if (status == LKS_OK) say_error("checkpoints of later epochs are in %s", aside);
     return status;
 }
