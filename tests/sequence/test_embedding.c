@@ -114,33 +114,14 @@ static lks_status build_rank(lkt_small *m, lks_comm *comm, lks_model_opts opts)
     return lks_model_compile(&m->model, m->graph, &opts);
 }
 
-static int trains(lkt_small *m, int rank, void *user)
-{
-    const uint64_t *expected = user;
-    uint64_t hash = 0;
-    (void)rank;
-    for (int i = 0; i < STEPS; i++)
-        LKT_CHECK(lks_model_step(m->model, &batch, .05, NULL) == LKS_OK);
-    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK && hash == *expected);
-    return 0;
-}
-
 /* Of four ranks some have two replicas, which are no node of the tree. */
 static void any_ranks_have_the_same_bits(void **state)
 {
-    uint64_t hash = train((lks_model_opts){.workers = 1, .by_replica = true});
+    const uint64_t hash = train((lks_model_opts){.workers = 1, .by_replica = true});
     (void)state;
     assert_true(train((lks_model_opts){.workers = 3, .clip_norm = 1e9}) == hash);
-    for (int ranks = 2; ranks <= 4; ranks++)
-        for (int apart = 0; apart < 3; apart++) /* 2: and the optimizer is spread */
-            lkt_small_tell(ranks, &(lkt_story){.build = build_rank,
-                                               .opts = {.workers = 1,
-                                                        .optim = lks_adam(),
-                                                        .hash_every = 1,
-                                                        .shard = apart == 2},
-                                               .body = trains,
-                                               .user = &hash,
-                                               .apart = apart > 0});
+    lkt_small_any_ranks(&(lkt_small_run){
+        .build = build_rank, .batch = &batch, .steps = STEPS, .hash_every = 1, .hash = hash});
 }
 
 int main(void)

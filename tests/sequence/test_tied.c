@@ -233,31 +233,12 @@ static void any_workers_have_the_same_bits(void **state)
     }
 }
 
-static int trains(lkt_small *m, int rank, void *user)
-{
-    const uint64_t *expected = user;
-    uint64_t hash = 0;
-    (void)rank;
-    for (int i = 0; i < STEPS; i++)
-        LKT_CHECK(lks_model_step(m->model, &batch, .05, NULL) == LKS_OK);
-    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK && hash == *expected);
-    return 0;
-}
-
 static void any_ranks_have_the_same_bits(void **state)
 {
-    uint64_t hash = train(NULL, (lks_model_opts){.workers = 1});
+    const uint64_t hash = train(NULL, (lks_model_opts){.workers = 1});
     (void)state;
-    for (int ranks = 2; ranks <= 4; ranks++)
-        for (int apart = 0; apart < 3; apart++) /* 2: and the optimizer is spread */
-            lkt_small_tell(ranks, &(lkt_story){.build = build_rank,
-                                               .opts = {.workers = 1,
-                                                        .optim = lks_adam(),
-                                                        .hash_every = 2,
-                                                        .shard = apart == 2},
-                                               .body = trains,
-                                               .user = &hash,
-                                               .apart = apart > 0});
+    lkt_small_any_ranks(&(lkt_small_run){
+        .build = build_rank, .batch = &batch, .steps = STEPS, .hash_every = 2, .hash = hash});
 }
 
 /* As a checkpoint has it: all of the state, and how far the run is. */

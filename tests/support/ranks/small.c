@@ -137,3 +137,29 @@ void lkt_small_endure(lkt_small_builder build, int steps, void (*aim)(lkt_hub_op
         assert_true(n < 400);
     }
 }
+
+static int trains(lkt_small *m, int rank, void *user)
+{
+    const lkt_small_run *run = user;
+    uint64_t hash = 0;
+    (void)rank;
+    for (int i = 0; i < run->steps; i++)
+        LKT_CHECK(lks_model_step(m->model, run->batch, .05, NULL) == LKS_OK);
+    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK && hash == run->hash);
+    return 0;
+}
+
+void lkt_small_any_ranks(const lkt_small_run *run)
+{
+    lkt_small_run own = *run;
+    for (int ranks = 2; ranks <= 4; ranks++)
+        for (int apart = 0; apart < 3; apart++) /* 2: and the optimizer is spread */
+            lkt_small_tell(ranks, &(lkt_story){.build = run->build,
+                                               .opts = {.workers = 1,
+                                                        .optim = lks_adam(),
+                                                        .hash_every = run->hash_every,
+                                                        .shard = apart == 2},
+                                               .body = trains,
+                                               .user = &own,
+                                               .apart = apart > 0});
+}

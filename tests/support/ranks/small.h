@@ -40,6 +40,16 @@ typedef struct lkt_story {
 void lkt_small_tell(int ranks, const lkt_story *story);
 int lkt_small_rank(lks_comm *comm, int rank, void *story); /* on one of them */
 
+/* Two to four ranks, each with a worker, that have memory in common, or none, or none and a spread optimizer: all end
+ * `steps` steps of Adam with this batch with this hash. */
+typedef struct lkt_small_run {
+    lkt_small_builder build;
+    const lks_batch *batch;
+    int steps, hash_every;
+    uint64_t hash;
+} lkt_small_run;
+void lkt_small_any_ranks(const lkt_small_run *run);
+
 /* For bodies: rank 1 takes a step with a label that there is not. `batch` and `labels` become that. */
 int lkt_small_bad_label(lkt_small *m, int rank, lks_batch *batch, int32_t labels[SMALL_SAMPLES]);
 
