@@ -44,7 +44,8 @@ double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch
     if (schedule == NULL) return (double)NAN;
     const unsigned saved = lki_float_enter();
     const int64_t done = schedule->per_step ? step : epoch;
-    volatile double rate = rate_at(schedule, done > schedule->begin ? done - schedule->begin : 0);
+    const int64_t t = done > schedule->begin ? done - schedule->begin : 0;
+    volatile double rate = rate_at(schedule, t); /* before leave */
     if (step < schedule->warmup_steps) {
         rate *= (double)(step + 1) / ((double)schedule->warmup_steps + 1.0);
     }

@@ -90,6 +90,8 @@ def make(case):
 
 
 def rates(case):
+    if case.get("begin") and case.get("per_step"):
+        return one_behind_the_other(case)
     optimizer, schedule = make(case)
     warmup = case.get("warmup_steps", 0)
     factor_optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
@@ -104,8 +106,7 @@ def rates(case):
         factor_optimizer.step()
         if factor:
             factor.step()
-        done = step + 1 if case.get("per_step") else (step + 1) // STEPS_PER_EPOCH
-        if done <= case.get("begin", 0):  # as SequentialLR, which begins its second one there
+        if "begin" in case and (step + 1) // STEPS_PER_EPOCH <= case["begin"]:
             continue
         last = case["kind"] == "one_cycle" and schedule.last_epoch + 1 == case["length"]
         if last:  # PyTorch's refuses to go on
@@ -113,8 +114,6 @@ def rates(case):
         if case.get("per_step") or (step + 1) % STEPS_PER_EPOCH == 0:
             schedule.step()
     assert all(math.isfinite(rate) for rate in result)
-    if case.get("begin") and case.get("per_step"):
-        result = one_behind_the_other(case)
     return result
 
 
