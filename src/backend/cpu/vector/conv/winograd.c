@@ -260,18 +260,31 @@ INLINE void tile_in(const int side, const winograd_tile *t, const winograd_patch
     }
 }
 
+/* What the patch of a tile has that those before it, beside and above, have not. */
+INLINE void fetch_patch(const int side, const winograd *w, const winograd_patches *p,
+                        const winograd_tile *t)
+{
+    const int64_t row = t->row - w->before[0] + 2, column = t->column - w->before[1] + 2;
+    const int64_t pixel = (t->image * w->in[0] + row) * w->in[1] + column;
+    winograd_fetch(side, w->x + pixel * w->depth + p->channel, w->in[1] * w->depth, w->depth,
+                   p->channels, 0);
+}
+
 INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)
 {
-    winograd_tile t = winograd_first(w, p->first);
+    winograd_tile t = winograd_first(w, p->first),
+                  ahead = winograd_first(w, p->first + FETCH_AHEAD);
     winograd_patch patch;
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
     winograd_begin(w, p->row, p->plane, &patch.to);
     for (int64_t k = 0; k < p->tiles; k++) {
         const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
+        fetch_patch(side, w, p, &ahead);
         find_patch(side, w, image, p->row, &t, &patch);
         tile_in(side, &t, p, &patch, half);
         winograd_further(side, &t, &patch.to);
         winograd_next(w, &t);
+        winograd_next(w, &ahead);
     }
 }
 

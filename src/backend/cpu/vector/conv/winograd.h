@@ -137,6 +137,26 @@ INLINE void winograd_next(const winograd *w, winograd_tile *t)
     winograd_measure(w, t);
 }
 
+/* Asks for `count` floats of each pixel of a tile, the first of which lies at `pixel` in rows of so many floats: tiles skip
+ * through memory in steps that processors do not foresee, and it is often behind all caches. Pixels that are not there
+ * are asked for, too, which does no harm. FETCH_AHEAD tiles later they are there. */
+enum { FETCH_AHEAD = 2 };
+INLINE void winograd_fetch(const int side, const float *pixel, int64_t row, int64_t step,
+                           int64_t count, const int write)
+{
+    UNROLL_4 for (int i = 0; i < side; i++) UNROLL_4 for (int j = 0; j < side; j++)
+    {
+        const float *at = pixel + i * row + j * step;
+        for (int64_t k = 0; k < count; k += 16) __builtin_prefetch(at + k, write);
+    }
+}
+
+/* Where the first pixel of a tile lies in the result. */
+INLINE int64_t winograd_pixel(const winograd *w, const winograd_tile *t)
+{
+    return (t->image * w->out[0] + t->row) * w->out[1] + t->column;
+}
+
 /* Of so many tiles those that have a place: [2 * (the last rows have none) + (the last columns have none)]. */
 typedef struct winograd_counts {
     int64_t of[4];

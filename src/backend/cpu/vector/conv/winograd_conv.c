@@ -23,14 +23,16 @@ INLINE void put_strip(const int side, const winograd_strip *s)
     const winograd copy = *s->pass, *w = &copy; /* which no store changes */
     winograd_places places;
     winograd_tile t = winograd_first(w, s->first);
+    winograd_tile ahead = winograd_first(w, s->first + FETCH_AHEAD);
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
     winograd_begin(w, PANEL, s->plane, &places);
     for (int64_t k = 0; k < s->tiles; k++) {
-        const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
+        winograd_fetch(side, w->y + winograd_pixel(w, &ahead) * w->columns + s->column,
+                       w->out[1] * w->columns, w->columns, PANEL, 1);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
             const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
-            float *to = w->y + pixel * w->columns + v;
+            float *to = w->y + winograd_pixel(w, &t) * w->columns + v;
             if (winograd_whole(side, &t) && n == LANES) {
                 vf whole[4][4];
                 winograd_result_whole(side, s->m + v - s->column, places.at, whole);
@@ -42,6 +44,7 @@ INLINE void put_strip(const int side, const winograd_strip *s)
         }
         winograd_further(side, &t, &places);
         winograd_next(w, &t);
+        winograd_next(w, &ahead);
     }
 }
 

@@ -150,12 +150,14 @@ INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, 
 {
     winograd_places places;
     vf half[4][WINOGRAD_MOST] = {{{0}}};
-    winograd_tile t = winograd_first(w, first);
+    winograd_tile t = winograd_first(w, first), ahead = winograd_first(w, first + FETCH_AHEAD);
     winograd_begin(w, PANEL, y_plane(), &places);
     for (int64_t k = 0; k < tiles; k++) {
-        const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
+        const float *tile = d_y + winograd_pixel(w, &t) * w->columns + column;
+        winograd_fetch(side, d_y + winograd_pixel(w, &ahead) * w->columns + column,
+                       w->out[1] * w->columns, w->columns, PANEL, 0);
         for (int64_t v = 0; v < PANEL; v += LANES) {
-            const float *from = d_y + pixel * w->columns + column + v;
+            const float *from = tile + v;
             const int64_t left = w->columns - column - v, n = left < LANES ? left : LANES;
             for (int64_t p = 0; n <= 0 && p < (side + 2) * (side + 2); p++)
                 vf_store(to + places.at[p] + v, vf_zero());
@@ -163,6 +165,7 @@ INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, 
         }
         winograd_further(side, &t, &places);
         winograd_next(w, &t);
+        winograd_next(w, &ahead);
     }
 }
 
