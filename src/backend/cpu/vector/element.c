@@ -170,28 +170,27 @@ static float vector_element_most(int64_t count, const float *in)
     vf most = vf_set(in[0]);
     float lane[LANES], result = in[0];
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        const vf x = vf_get(in + i, LANES);
-        most = vf_blend(vm_gt(x, most), x, most);
-    }
+    for (; i + LANES <= count; i += LANES) most = vf_most(most, vf_load(in + i));
     vf_put(lane, most, LANES);
     for (int64_t k = 0; k < LANES; k++) result = lane[k] > result ? lane[k] : result;
     for (; i < count; i++) result = in[i] > result ? in[i] : result;
     return result;
 }
 
+/* In eight lanes, however many a vector has. */
 static double vector_element_sum_shares(int64_t count, const float *in, double from)
 {
-    enum { CHUNK = 256 }; /* lanes divide it */
-    double lane[8] = {0}, shares[CHUNK];
-    for (int64_t i = 0; i < count; i += CHUNK) {
-        const int64_t n = count - i < CHUNK ? count - i : CHUNK;
-        int64_t j = 0;
-        vector_element_shares(n, in + i, from, shares);
-        for (; j + 8 <= n; j += 8)
-            for (int64_t k = 0; k < 8; k++) lane[k] += shares[j + k];
-        for (int64_t k = 0; j + k < n; k++) lane[k] += shares[j + k];
+    enum { VECTORS = 16 / LANES };
+    vd share[2 * PIECE / LANES], lanes[VECTORS] = {{0}};
+    double lane[8];
+    for (int64_t i = 0; i < count; i += PIECE) {
+        const int64_t n = count - i < PIECE ? count - i : PIECE;
+        const int64_t vectors = (n + LANES - 1) / LANES * 2;
+        shares_of(n, in + i, from, share);
+        memset((double *)share + n, 0, sizeof(double) * (size_t)(vectors * LANES / 2 - n));
+        for (int64_t v = 0; v < vectors; v++) lanes[v % VECTORS] += share[v];
     }
+    memcpy(lane, lanes, sizeof lane);
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
