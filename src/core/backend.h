@@ -229,6 +229,9 @@ typedef struct lki_rows {
     /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
     void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
                 const float *sums);
+    /* Sums of elements [first, first + count) of the first slot, and of as many at each of `rows` places `step` further,
+     * follow soon: what takes them may fetch what it needs, which lies where no processor foresees it. NULL: need not be told. */
+    void (*soon)(void *user, int64_t first, int64_t count, int64_t rows, int64_t step);
     void *user;
 } lki_rows;
 

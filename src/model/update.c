@@ -101,6 +101,19 @@ static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, in
     lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PHASE_UPDATE));
 }
 
+/* What update_apply() reads and writes. */
+static void rows_soon(void *user, int64_t first, int64_t count, int64_t rows, int64_t step)
+{
+    const rows_target *target = user;
+    const lki_weight *weight = &target->model->weight[target->stage->weight[0]];
+    for (int64_t r = 0; r < rows; r++, first += step)
+        for (int64_t i = first; i < first + count; i += 16) {
+            __builtin_prefetch(weight->value + i, 1);
+            for (int k = 0; k < LKI_MAX_STATES && weight->state[k] != NULL; k++)
+                __builtin_prefetch(weight->state[k] + i, 1);
+        }
+}
+
 static const float *kept(const lki_program *program, const lki_pass *pass, int value)
 {
     const lki_value *v = &program->value[value];
@@ -129,6 +142,7 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
     part->last = lki_averages(model) ? program->replicas : model->pass.last;
     part->workspace = model->worker[worker].local.memory + program->local_bytes;
     part->sum = rows_sum;
+    part->soon = rows_soon;
     part->user = &target;
     if (lki_rows_pack(model)) {
         part->param = (const float *const *)stage->param;

@@ -3,8 +3,8 @@
  *
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the nearest caches
  * while all rows pass over it, and that of a row while all panels do. Meanwhile the part that comes next is
- * fetched, a quarter by each of the first four tiles, and by the first panel the rows of the next tile: they lie where no
- * processor foresees them. Between stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in
+ * fetched, a quarter by each of the first four tiles (of large weights a half or all of it where there are fewer), and by the
+ * first panel the rows of the next tile: they lie where no processor foresees them. Between stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in
  * the workspace, which stays in the second-level cache.
  */
 #include "backend/cpu/vector/local.h"
@@ -13,8 +13,8 @@
 
 enum {
     STRETCH = 8 * LKI_BLOCK_TERMS,
-    QUARTERS = 4,
-    ROWS = 128, /* samples whose sums wait; */
+    FETCHING = 4, /* tiles of a panel */
+    ROWS = 128,   /* samples whose sums wait; */
     PASSING =
         65536, /* and where none do, floats of samples that pass: half of the second-level cache */
     COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
@@ -48,6 +48,7 @@ typedef struct product {
     const float *bias; /* NULL: none */
     bool waits;        /* sums are not complete at its end */
     bool leads;        /* the first panel: rows have not been read yet */
+    int64_t fetching;  /* tiles that fetch what is ahead */
     tile_wait at; /* [row][PANEL]; of a tile where nothing waits, so that it stays in the cache */
 } product;
 
@@ -56,11 +57,11 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
     const int64_t place = p->waits ? first * PANEL : 0;
     const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
     const float *ahead = p->b;
-    int64_t pace = PANEL / QUARTERS;
+    int64_t pace = PANEL / p->fetching;
     const int64_t end = p->number + p->depth, tile = (first + R - 1) / TILE_ROWS;
     vf acc[TILE_ROWS][2];
-    if (tile < QUARTERS) {
-        ahead = p->ahead + tile * p->depth / QUARTERS * PANEL;
+    if (tile < p->fetching) {
+        ahead = p->ahead + tile * p->depth / p->fetching * PANEL;
     } else if (p->leads && p->depth == p->a_row) {
         ahead = p->a + (first + R) * p->a_row;
         pace = R;
@@ -150,6 +151,14 @@ static void multiply_run(const product *whole, const product *now, int64_t run, 
     }
 }
 
+/* How many tiles of so many rows share in fetching what is read next of a weight; four, of which some may not be there,
+ * where it comes from a cache. */
+static int64_t fetching_of(int64_t rows, int64_t weight)
+{
+    if (weight < LARGE_WEIGHT || rows > 3 * TILE_ROWS) return FETCHING;
+    return rows > TILE_ROWS ? 2 : 1;
+}
+
 /* A product of matrices [rows][terms] * [terms][columns]; `whole` starts at the first element of each, panels one after
  * the other. Its sums are in runs of so many terms; 0: in one. */
 static void multiply_all(const product *whole, int64_t rows, int64_t columns, int64_t run,
@@ -169,6 +178,7 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, in
         for (int64_t column = 0; column < columns; column += COLUMNS) {
             const int64_t width = columns - column < COLUMNS ? columns - column : COLUMNS;
             p.leads = column == 0;
+            p.fetching = fetching_of(height, terms * columns);
             p.a = whole->a + row * p.a_row;
             p.b = whole->b + column * terms;
             p.c = whole->c + row * p.c_row + column;

@@ -5,6 +5,9 @@
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/vector.h"
 
+/* Floats of a weight from which on it is taken to come from memory: what is read of it next is fetched. */
+enum { LARGE_WEIGHT = 1 << 20 };
+
 extern const lki_vector_element LKI_ISA_NAME(lki_vector_element);
 extern const lki_vector_activation LKI_ISA_NAME(lki_vector_activation)[LKI_ACTIVATIONS];
 extern const lki_vector_product LKI_ISA_NAME(lki_vector_product);

@@ -207,6 +207,7 @@ static void run_block(const block *b)
         const float *dy = b->space->dy + first * b->samples;
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
             if (b->next != NULL) fetch_next(b, first, rows, k);
+            rows_soon(b, first, rows, k, PANEL);
             const float *x = b->space->x + k / PANEL * panel_floats(b);
 #define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {

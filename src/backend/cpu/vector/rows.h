@@ -89,6 +89,15 @@ INLINE void rows_give(const block *b, int64_t row, int64_t rows)
                 b->space->sums[r]);
 }
 
+/* The sums of these rows, `columns` from column k on, will be handed out: said of large weights. */
+INLINE void rows_soon(const block *b, int64_t row, int64_t rows, int64_t k, int64_t columns)
+{
+    const int64_t inputs = b->shape->inputs, left = b->columns - k;
+    if (b->rows->soon == NULL || !b->last || b->shape->units * inputs < LARGE_WEIGHT) return;
+    b->rows->soon(b->rows->user, (b->row + row) * inputs + b->column + k,
+                  left < columns ? left : columns, rows, inputs);
+}
+
 /* For blocks with masks: the most columns, or 0 where too many sums wait; the copy of dy; all inputs. */
 int64_t LKI_ISA_NAME(lki_vector_masks_columns)(block *b);
 void LKI_ISA_NAME(lki_vector_masks_copy)(const block *b);

@@ -164,7 +164,8 @@ INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number,
     tile_zero(R, acc);
     while (number < end) {
         const int64_t n = end - number < LKI_BLOCK_TERMS ? end - number : LKI_BLOCK_TERMS;
-        tile_run_ahead(R, acc, a, row, step, b, n, ahead, pace);
+        const float *beyond = ahead != NULL && pace > 16 ? ahead + 16 : NULL; /* the second line */
+        tile_run_fetch(R, acc, a, row, step, b, n, ahead, pace, beyond, pace);
         a += n * step;
         b += n * PANEL;
         if (ahead != NULL) ahead += n * pace;

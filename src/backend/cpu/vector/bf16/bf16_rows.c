@@ -110,9 +110,11 @@ void LKI_ISA_NAME(lki_bf16_rows_block)(const block *b)
     for (int64_t unit = 0; unit < b->row_count; unit += BF16_SIDE) {
         const int64_t left = b->row_count - unit, rows = left < BF16_SIDE ? left : BF16_SIDE;
         LKI_ISA_NAME(lki_bf16_begin)(b->shape->unit);
-        for (int64_t k = 0; k < b->columns; k += BF16_SIDE, stack += b->stack_row)
+        for (int64_t k = 0; k < b->columns; k += BF16_SIDE, stack += b->stack_row) {
+            rows_soon(b, unit, rows, k, BF16_SIDE);
             bf16_rows_tile(b, dy + unit * b->places, x + k * b->places, rows, stack,
                            &b->space->sums[0][k]);
+        }
         LKI_ISA_NAME(lki_bf16_end)(b->shape->unit);
         if (b->last) rows_give(b, unit, rows);
     }
