@@ -137,13 +137,15 @@ INLINE void winograd_next(const winograd *w, winograd_tile *t)
     winograd_measure(w, t);
 }
 
-/* Asks for `count` floats of each pixel of a tile, the first of which lies at `pixel` in rows of so many floats: tiles skip
+/* Asks for `count` floats of each pixel of tile t, the first of which lies at `pixel` in rows of so many floats: tiles skip
  * through memory in steps that processors do not foresee, and it is often behind all caches. Pixels that are not there
  * are asked for, too, which does no harm. FETCH_AHEAD tiles later they are there. */
 enum { FETCH_AHEAD = 2 };
-INLINE void winograd_fetch(const int side, const float *pixel, int64_t row, int64_t step,
-                           int64_t count, const int write)
+INLINE void winograd_fetch(const int side, const winograd *w, const winograd_tile *t,
+                           const float *pixel, int64_t row, int64_t step, int64_t count,
+                           const int write)
 {
+    if (t->image >= w->count) return; /* behind the last */
     UNROLL_4 for (int i = 0; i < side; i++) UNROLL_4 for (int j = 0; j < side; j++)
     {
         const float *at = pixel + i * row + j * step;

@@ -27,7 +27,7 @@ INLINE void put_strip(const int side, const winograd_strip *s)
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
     winograd_begin(w, PANEL, s->plane, &places);
     for (int64_t k = 0; k < s->tiles; k++) {
-        winograd_fetch(side, w->y + winograd_pixel(w, &ahead) * w->columns + s->column,
+        winograd_fetch(side, w, &ahead, w->y + winograd_pixel(w, &ahead) * w->columns + s->column,
                        w->out[1] * w->columns, w->columns, PANEL, 1);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
