@@ -267,7 +267,7 @@ INLINE void fetch_patch(const int side, const winograd *w, const winograd_patche
     const int64_t row = t->row - w->before[0] + 2, column = t->column - w->before[1] + 2;
     const int64_t pixel = (t->image * w->in[0] + row) * w->in[1] + column;
     winograd_fetch(side, w, t, w->x + pixel * w->depth + p->channel, w->in[1] * w->depth, w->depth,
-                   p->channels, 0);
+                   p->channels, false);
 }
 
 INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)

@@ -143,13 +143,18 @@ INLINE void winograd_next(const winograd *w, winograd_tile *t)
 enum { FETCH_AHEAD = 2 };
 INLINE void winograd_fetch(const int side, const winograd *w, const winograd_tile *t,
                            const float *pixel, int64_t row, int64_t step, int64_t count,
-                           const int write)
+                           const bool writes)
 {
     if (t->image >= w->count) return; /* behind the last */
     UNROLL_4 for (int i = 0; i < side; i++) UNROLL_4 for (int j = 0; j < side; j++)
     {
         const float *at = pixel + i * row + j * step;
-        for (int64_t k = 0; k < count; k += 16) __builtin_prefetch(at + k, write);
+        for (int64_t k = 0; k < count; k += 16) {
+            if (writes)
+                __builtin_prefetch(at + k, 1);
+            else
+                __builtin_prefetch(at + k);
+        }
     }
 }
 

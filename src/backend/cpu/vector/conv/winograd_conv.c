@@ -28,7 +28,7 @@ INLINE void put_strip(const int side, const winograd_strip *s)
     winograd_begin(w, PANEL, s->plane, &places);
     for (int64_t k = 0; k < s->tiles; k++) {
         winograd_fetch(side, w, &ahead, w->y + winograd_pixel(w, &ahead) * w->columns + s->column,
-                       w->out[1] * w->columns, w->columns, PANEL, 1);
+                       w->out[1] * w->columns, w->columns, PANEL, true);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
             const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
