@@ -106,6 +106,7 @@ static void rows_soon(void *user, int64_t first, int64_t count, int64_t rows, in
 {
     const rows_target *target = user;
     const lki_weight *weight = &target->model->weight[target->stage->weight[0]];
+    if (lki_sums_across(target->model)) return; /* sums are kept, not used */
     for (int64_t r = 0; r < rows; r++, first += step)
         for (int64_t i = first; i < first + count; i += 16) {
             __builtin_prefetch(weight->value + i, 1);
