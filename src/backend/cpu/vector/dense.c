@@ -4,8 +4,8 @@
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the nearest caches
  * while all rows pass over it, and that of a row while all panels do. Meanwhile the part that comes next is
  * fetched, a quarter by each of the first four tiles (of large weights a half or all of it where there are fewer), and by the
- * first panel the rows of the next tile: they lie where no processor foresees them. Between stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in
- * the workspace, which stays in the second-level cache.
+ * first panel the rows of the next tile: they lie where no processor foresees them. Between stretches, and between blocks
+ * (tile.h), the sums of ROWS rows and COLUMNS columns wait in the workspace, which stays in the second-level cache.
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/masks.h"
@@ -175,10 +175,10 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, in
     const int64_t passes = (rows + most - 1) / most;
     for (int64_t pass = 0; pass < passes; pass++) {
         const int64_t row = pass * rows / passes, height = (pass + 1) * rows / passes - row;
+        p.fetching = fetching_of(height, terms * columns);
         for (int64_t column = 0; column < columns; column += COLUMNS) {
             const int64_t width = columns - column < COLUMNS ? columns - column : COLUMNS;
             p.leads = column == 0;
-            p.fetching = fetching_of(height, terms * columns);
             p.a = whole->a + row * p.a_row;
             p.b = whole->b + column * terms;
             p.c = whole->c + row * p.c_row + column;

@@ -158,10 +158,16 @@ INLINE void winograd_fetch(const int side, const winograd *w, const winograd_til
     }
 }
 
-/* Where the first pixel of a tile lies in the result. */
-INLINE int64_t winograd_pixel(const winograd *w, const winograd_tile *t)
+/* Where a tile of the result, or of its gradient, begins in such an array, and the same of a panel from `column` on, fetched. */
+INLINE int64_t winograd_at_tile(const winograd *w, const winograd_tile *t)
 {
-    return (t->image * w->out[0] + t->row) * w->out[1] + t->column;
+    return ((t->image * w->out[0] + t->row) * w->out[1] + t->column) * w->columns;
+}
+INLINE void winograd_fetch_panel(const int side, const winograd *w, const winograd_tile *t,
+                                 const float *array, int64_t column, const bool writes)
+{
+    winograd_fetch(side, w, t, array + winograd_at_tile(w, t) + column, w->out[1] * w->columns,
+                   w->columns, PANEL, writes);
 }
 
 /* Of so many tiles those that have a place: [2 * (the last rows have none) + (the last columns have none)]. */

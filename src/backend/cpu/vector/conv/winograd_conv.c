@@ -27,12 +27,12 @@ INLINE void put_strip(const int side, const winograd_strip *s)
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
     winograd_begin(w, PANEL, s->plane, &places);
     for (int64_t k = 0; k < s->tiles; k++) {
-        winograd_fetch(side, w, &ahead, w->y + winograd_pixel(w, &ahead) * w->columns + s->column,
-                       w->out[1] * w->columns, w->columns, PANEL, true);
+        float *tile = w->y + winograd_at_tile(w, &t);
+        winograd_fetch_panel(side, w, &ahead, w->y, s->column, true);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
             const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
-            float *to = w->y + winograd_pixel(w, &t) * w->columns + v;
+            float *to = tile + v;
             if (winograd_whole(side, &t) && n == LANES) {
                 vf whole[4][4];
                 winograd_result_whole(side, s->m + v - s->column, places.at, whole);

@@ -153,9 +153,8 @@ INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, 
     winograd_tile t = winograd_first(w, first), ahead = winograd_first(w, first + FETCH_AHEAD);
     winograd_begin(w, PANEL, y_plane(), &places);
     for (int64_t k = 0; k < tiles; k++) {
-        const float *tile = d_y + winograd_pixel(w, &t) * w->columns + column;
-        winograd_fetch(side, w, &ahead, d_y + winograd_pixel(w, &ahead) * w->columns + column,
-                       w->out[1] * w->columns, w->columns, PANEL, false);
+        const float *tile = d_y + winograd_at_tile(w, &t) + column;
+        winograd_fetch_panel(side, w, &ahead, d_y, column, false);
         for (int64_t v = 0; v < PANEL; v += LANES) {
             const float *from = tile + v;
             const int64_t left = w->columns - column - v, n = left < LANES ? left : LANES;
