@@ -6,11 +6,9 @@
 #include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
 
-typedef int32_t vd_count __attribute__((vector_size(2 * LANES))); /* LANES / 2 */
-
-/* Values whose shares are formed together: in two loops, as vectors whose steps wait for each other do in one what a
- * processor sees of only a few of them at a time. */
-enum { PIECE = 128 };
+/* Values whose shares are formed together, in two loops, and vectors that take turns in the second: each operation of a
+ * vector waits for the one before, and a processor sees only so many operations that wait. */
+enum { PIECE = 128, TURN = 4 };
 
 /* A merge in the tree, the only sum whose small results stay (core/backend.h). */
 static void vector_element_add(int64_t count, float *left, const float *right)
@@ -92,21 +90,32 @@ INLINE vd share_begin(vd *x)
     const vl stays = ~(vl)(*x < vd_set(-200));
     const vd from = (vd)((vl)*x & stays), scaled = from * vd_set(0x1.71547652b82fep+0);
     const vl sign = (vl)scaled & (vl)vd_set(-0.0);
-    const vd_count whole = __builtin_convertvector(scaled + (vd)(sign | (vl)vd_set(0.5)), vd_count);
-    const vd k = __builtin_convertvector(whole, vd);
+    const vd k = vd_whole(scaled + (vd)(sign | (vl)vd_set(0.5)));
     *x = (from - k * vd_set(0x1.62e42fefa2000p-1)) - k * vd_set(0x1.9ef35793c7673p-41);
-    return (vd)(((__builtin_convertvector(whole, vl) + 1023) << 52) & stays);
+    const vl integer = (vl)(k + vd_set(0x1.8p52)); /* behind the exponent, modulo 2^51 */
+    return (vd)(((integer + 1023) << 52) & stays);
 }
 
-INLINE vd share_end(vd r, vd power)
+INLINE void share_end(const int count, const vd power[], vd out[])
 {
     static const double inverse_factorial[] = {
         1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
         1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      1.0 / 2};
-    vd sum = vd_set(inverse_factorial[0]);
+    vd sum[TURN], r[TURN];
     UNROLL
-    for (int i = 1; i < 12; i++) sum = sum * r + vd_set(inverse_factorial[i]);
-    return (vd_set(1) + (r + r * r * sum)) * power;
+    for (int v = 0; v < count; v++) {
+        r[v] = out[v];
+        sum[v] = vd_set(inverse_factorial[0]);
+    }
+    UNROLL
+    for (int i = 1; i < 12; i++) {
+        const vd next = vd_set(inverse_factorial[i]);
+        UNROLL
+        for (int v = 0; v < count; v++) sum[v] = sum[v] * r[v] + next;
+        if (count > 1) vd_in_turn(sum, count);
+    }
+    UNROLL
+    for (int v = 0; v < count; v++) out[v] = (vd_set(1) + (r[v] + r[v] * r[v] * sum[v])) * power[v];
 }
 
 /* Of at most PIECE values, and of zeros up to a whole vector. */
@@ -124,7 +133,9 @@ static void shares_of(int64_t count, const float *in, double from, vd out[])
         power[2 * i / LANES] = share_begin(&low[0]);
         power[2 * i / LANES + 1] = share_begin(&low[1]);
     }
-    for (int64_t v = 0; v < vectors; v++) out[v] = share_end(out[v], power[v]);
+    int64_t v = 0;
+    for (; v + TURN <= vectors; v += TURN) share_end(TURN, power + v, out + v);
+    for (; v < vectors; v++) share_end(1, power + v, out + v);
 }
 
 static void vector_element_shares(int64_t count, const float *in, double from, double *out)

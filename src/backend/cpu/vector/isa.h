@@ -65,6 +65,17 @@ typedef double vd_memory __attribute__((vector_size(4 * LANES), aligned(8), may_
 #define UNROLL_4
 #endif
 
+/* Here all of them have been formed: the compiler does not take chains of operations one behind the other. */
+INLINE void vd_in_turn(vd *v, const int count)
+{
+#if defined(__AVX2__)
+    UNROLL for (int i = 0; i < count; i++) __asm__ volatile("" : "+v"(v[i]));
+#else
+    (void)v;
+    (void)count;
+#endif
+}
+
 INLINE vf vf_load(const float *p)
 {
     return *(const vf_memory *)p;

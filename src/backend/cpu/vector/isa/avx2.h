@@ -116,4 +116,9 @@ INLINE vf vf_join(vd low, vd high)
                                 1);
 }
 
+INLINE vd vd_whole(vd a)
+{
+    return _mm256_round_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
 #endif

@@ -120,4 +120,10 @@ INLINE vf vf_join(vd low, vd high)
                               1);
 }
 
+/* Without what is behind the point, of numbers below 2^31. */
+INLINE vd vd_whole(vd a)
+{
+    return _mm512_roundscale_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
 #endif

@@ -11,6 +11,10 @@
 typedef vi vm;
 
 #if defined(LKI_NEON)
+INLINE vd vd_whole(vd a)
+{
+    return (vd)vrndq_f64((float64x2_t)a);
+}
 INLINE vf vf_set(float x)
 {
     return (vf)vdupq_n_f32(x);
@@ -44,6 +48,11 @@ INLINE vq vq_multiply(vq a, vq b)
     return (vq)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 }
 #else
+typedef int32_t vd_count __attribute__((vector_size(2 * LANES)));
+INLINE vd vd_whole(vd a)
+{
+    return __builtin_convertvector(__builtin_convertvector(a, vd_count), vd);
+}
 INLINE vf vf_set(float x)
 {
     vf v = {0};
