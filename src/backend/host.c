@@ -56,18 +56,19 @@ static int64_t host_count_correct(int64_t rows, int64_t width, const float *outp
     return correct;
 }
 
+/* Both may be one array: all of a vector are read before one is written. */
 static void host_mean(int64_t count, float scale, float most, const float *sums, float *gradient)
 {
-    enum { CHUNK = 256 };
-    for (int64_t i = 0; i < count; i += CHUNK) {
-        const int64_t n = count - i < CHUNK ? count - i : CHUNK;
-        float mean[CHUNK]; /* both may be one array, and this is vectorised */
-        for (int64_t k = 0; k < n; k++) {
-            const float x = sums[i + k] * scale;
-            mean[k] = fabsf(x) < LKI_TINY ? 0.0f : x; /* lki_flush() */
-        }
-        memcpy(gradient + i, mean, (size_t)n * sizeof *mean);
+    typedef float vector __attribute__((vector_size(16), aligned(4), may_alias));
+    typedef int32_t bits __attribute__((vector_size(16)));
+    enum { WIDE = sizeof(vector) / sizeof(float) };
+    int64_t done = 0;
+    for (; done + WIDE <= count; done += WIDE) {
+        const vector x = *(const vector *)(sums + done) * scale;
+        const bits size = (bits)x & INT32_MAX;
+        *(vector *)(gradient + done) = (vector)((bits)x & ~(bits)((vector)size < LKI_TINY));
     }
+    for (; done < count; done++) gradient[done] = lki_flush(sums[done] * scale);
     if (isinf(most)) return;
     for (int64_t i = 0; i < count; i++) /* a NaN stays one */
         gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];

@@ -2,7 +2,7 @@
  * of it decides follows from sums of every row, by the tree over rows. */
 #include <math.h>
 
-#include "model/model.h"
+#include "model/update.h"
 #include "numeric/tree.h"
 
 static int64_t row_of(const lki_weight *weight)

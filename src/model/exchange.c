@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "model/model.h"
+#include "model/update.h"
 #include "numeric/tree.h"
 
 enum { NOTHING = -1, ALL = -2 }; /* of combining */

@@ -1,6 +1,6 @@
 /* What the workers do: the picture in model.h. */
 #include "base/check.h"
-#include "model/model.h"
+#include "model/update.h"
 
 /* The last leg of backward, behind which the gradients are complete; without meetings there is no other. */
 static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_cohort *cohort,

@@ -342,24 +342,6 @@ lks_status lki_meet_first(lks_model *model, int number, int *rank);
 /* What came of the last forward pass in a stage where they meet; NULL: nobody had a sample. */
 const double *lki_meet_result(const lks_model *model, const lki_stage *stage);
 
-/* update.c */
-/* Sums gradients by replica, and updates parameters at once; or leaves the means, where the model forms them whole. */
-void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts);
-/* Of rows [first, first + count) of a stage, the worker's part of the sums of this rank's nodes. */
-void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
-/* The rows and columns of `part`, whose other members are filled in. */
-void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);
-/* New values for elements [first, first + count) of a weight; the optimizer keeps what it does for them at `kept`. */
-void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
-                       int64_t first, int64_t kept, int64_t count, const float *sums);
-/* Likewise, and their average, unless the optimizer is spread: then averages follow when all have all values. */
-void lki_update_range(const lks_model *model, const lki_weight *weight, const lki_update *update,
-                      int64_t first, int64_t kept, int64_t count, const float *sums);
-void lki_update_averages(const lks_model *model, int worker);
-/* The mean of sums, in their place if it is that; clipped where a step asks for it. */
-void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean);
-void lki_update_buffers(lks_model *model, int worker, int64_t part, int64_t parts);
-
 /* ranges/rows.c: gradients by rows, unless sums travel: in one process, and with parameters in common. */
 void lki_rows_begin(lks_model *model);                      /* of a job, */
 void lki_rows_expect(lks_model *model, lki_worker *worker); /* and of a worker's replicas */

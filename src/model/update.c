@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "model/update.h"
 #include "numeric/tree.h"
 
 void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
@@ -51,6 +51,33 @@ void lki_update_mean(const lks_model *model, int64_t count, const float *sums, f
     const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
     model->program.backend->memory->mean(count, model->scale,
                                          limit > 0 ? lki_round(limit) : INFINITY, sums, mean);
+}
+
+/* The sum of the whole batch from a weight's float `first` on, formed in the arrays of replicas that are all here. */
+static float *reduced(const lks_model *model, const lki_weight *weight, int64_t first,
+                      int64_t count)
+{
+    const lki_tree_node all = {.lo = 0, .hi = model->program.replicas};
+    return lki_reduce_total(&model->reduce, all, weight->offset + first, count);
+}
+
+bool lki_update_stays(const lks_model *model, const lki_weight *weight)
+{
+    return model->mode == LKI_TRAIN && model->forms_whole && weight->offset >= 0 &&
+           weight->trained && model->common == NULL && !lki_sums_across(model);
+}
+
+float *lki_update_gradient(const lks_model *model, const lki_weight *weight)
+{
+    return lki_update_stays(model, weight) ? reduced(model, weight, 0, 0) : weight->gradient;
+}
+
+void lki_update_square(lks_model *model, const lki_weight *weight, int64_t first, int64_t count,
+                       const float *mean)
+{
+    if (model->measures)
+        model->square[weight->block + first / LKI_UPDATE_BLOCK] = model->program.backend->dot(
+            count, mean, mean);
 }
 
 /* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
@@ -180,7 +207,6 @@ static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight
 
 void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts)
 {
-    const lki_tree_node all = {.lo = 0, .hi = model->program.replicas};
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
@@ -192,12 +218,15 @@ void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t pa
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            const float *sums = lki_sums_across(model)
-                                    ? lki_across_total(model, w, first)
-                                    : lki_reduce_total(&model->reduce, all, weight->offset + first,
-                                                       count);
+            float *own = lki_sums_across(model) ? NULL : reduced(model, weight, first, count);
             lki_lap(laps, LKI_LAP_TREE);
-            update_apply(model, weight, first, count, sums);
+            if (lki_update_stays(model, weight)) {
+                lki_update_mean(model, count, own, own);
+                lki_update_square(model, weight, first, count, own);
+            } else {
+                update_apply(model, weight, first, count,
+                             own != NULL ? own : lki_across_total(model, w, first));
+            }
             lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
         }
     }

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "model/model.h"
+#include "model/update.h"
 #include "numeric/tree.h"
 #include "optim/optimizer.h"
 
@@ -131,10 +131,9 @@ static void visit_blocks(lks_model *model, int worker, visitor visit, float scal
 static void square(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
                    float scale)
 {
-    const float *gradient = stretch->mean + first;
     (void)scale;
-    model->square[stretch->weight->block + first / LKI_UPDATE_BLOCK] = model->program.backend->dot(
-        count, gradient, gradient);
+    if (!lki_update_stays(model, stretch->weight)) /* or it was formed with the mean */
+        lki_update_square(model, stretch->weight, first, count, stretch->mean + first);
 }
 
 static void whole_update(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,

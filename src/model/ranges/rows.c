@@ -17,7 +17,7 @@
  *
  * Ranks with parameters in common take them behind the word of the step (common/tasks.c).
  */
-#include "model/model.h"
+#include "model/update.h"
 #include "numeric/tree.h"
 
 /* A kernel copies or lists what it reads for each part, so these are not small. Columns are cut where a kernel asks for

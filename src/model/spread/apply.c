@@ -1,5 +1,5 @@
 /* From sums of the own slices to new parameters. */
-#include "model/model.h"
+#include "model/update.h"
 
 float *lki_spread_given(const lks_model *model, int b)
 {
@@ -30,7 +30,7 @@ lki_stretch lki_stretch_at(const lks_model *model, int number)
         lki_weight *weight = &model->weight[number];
         return (lki_stretch){.weight = weight,
                              .count = weight->trained ? weight->count : 0,
-                             .mean = weight->gradient};
+                             .mean = lki_update_gradient(model, weight)};
     }
     const lki_spread *spread = model->across->spread;
     const lki_strip *strip = &spread->strip[spread->strip_of[model->across->rank] + number];

@@ -1,0 +1,31 @@
+/* From sums of gradients to new parameters and buffers (update.c). */
+#ifndef LKI_MODEL_UPDATE_H
+#define LKI_MODEL_UPDATE_H
+
+#include "model/model.h"
+
+/* Sums gradients by replica, and updates parameters at once; or leaves the means, where the model forms them whole. */
+void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts);
+/* Of rows [first, first + count) of a stage, the worker's part of the sums of this rank's nodes. */
+void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
+/* The rows and columns of `part`, whose other members are filled in. */
+void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);
+/* New values for elements [first, first + count) of a weight; the optimizer keeps what it does for them at `kept`. */
+void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                       int64_t first, int64_t kept, int64_t count, const float *sums);
+/* Likewise, and their average, unless the optimizer is spread: then averages follow when all have all values. */
+void lki_update_range(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                      int64_t first, int64_t kept, int64_t count, const float *sums);
+void lki_update_averages(const lks_model *model, int worker);
+/* The mean of sums, in their place if it is that; clipped where a step asks for it. */
+void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean);
+/* Whether the mean of a weight's gradient stays where its sum was formed, in arrays of replicas: in a step that forms whole
+ * gradients in one process. Where it is, there or in memory of its own. */
+bool lki_update_stays(const lks_model *model, const lki_weight *weight);
+float *lki_update_gradient(const lks_model *model, const lki_weight *weight);
+/* Of the mean in an update block from float `first` on: its square, where the norm is asked for. */
+void lki_update_square(lks_model *model, const lki_weight *weight, int64_t first, int64_t count,
+                       const float *mean);
+void lki_update_buffers(lks_model *model, int worker, int64_t part, int64_t parts);
+
+#endif
