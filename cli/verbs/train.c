@@ -138,9 +138,10 @@ static void train_print_head(const training *t, int cores)
         say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 with "
                   "validation.shuffle: true would hold samples back",
                   lks_recipe_text(t->recipe, "data.name"));
-    if (plain && cores > info.replicas && !lks_recipe_has(t->recipe, "train.workers"))
-        say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.all_workers,
-                  cores, cores);
+    const bool limited = cores > info.replicas && info.all_workers == info.replicas;
+    if (plain && limited && !lks_recipe_has(t->recipe, "train.workers"))
+        say_error("using %d of %d cores; replicas: %d would allow all (other bits)",
+                  info.all_workers, cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
     if (!report_is_text(t->report.format) && t->report.format != REPORT_ITERATIONS) {

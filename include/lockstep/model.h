@@ -97,7 +97,7 @@ typedef struct lks_model_opts {
     int64_t global_batch; /* required: the most samples of a step */
     int replicas;         /* V, default 8: part of the arithmetic, see docs/numerics.md */
     int accumulate;       /* a, default 1: a*V replicas over the whole batch */
-    int workers;          /* P, default min(cores, a*V): never changes a bit */
+    int workers;          /* P, default min(cores, a*V), fewer for small steps; the same bits */
     int hash_every;       /* steps between links of the hash chain, default 100 */
     lks_optim optim;      /* default: SGD without momentum */
     lks_decay decay_of;

@@ -9,7 +9,7 @@
 #include "numeric/tree.h"
 
 enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
-static const double LEAST_WEIGHT = 1e-6;
+static const double LEAST_WEIGHT = 1e-6, LEAST_WORK = 1 << 21;
 
 static lks_status compile_check_counts(const lks_model_opts *opts)
 {
@@ -27,13 +27,29 @@ static lks_status compile_check_counts(const lks_model_opts *opts)
     return LKS_OK;
 }
 
-/* Ranks of one host share its cores. */
-static int default_workers(const lks_model_opts *opts, int replicas)
+/* What a step does, in its forward pass alone: multiply-adds, numbers that are written, parameters that are read. */
+static double work_of(const lks_graph *graph, int64_t batch)
 {
-    const bool several = opts->comm != NULL;
-    const int cores = lki_comm_cores(opts->comm);
-    const int most = replicas / (several ? lks_comm_size(opts->comm) : 1);
-    return most < 1 ? 1 : cores < most ? cores : most;
+    double work = 0;
+    for (const lki_node *node = graph->first; node != NULL; node = node->next) {
+        work += (double)batch *
+                (double)(node->multiply_adds + lks_shape_elements(&node->out.shape));
+        for (int p = 0; p < node->param_count; p++)
+            work += (double)lks_shape_elements(&node->param[p].shape);
+    }
+    return work;
+}
+
+/* Ranks of one host share its cores. Where a worker would have less than LEAST_WORK, to wait for the others would take
+ * longer than to do their part, so there are fewer. */
+static int default_workers(const lks_model_opts *opts, const lks_graph *graph, int replicas)
+{
+    const int ranks = opts->comm != NULL ? lks_comm_size(opts->comm) : 1;
+    const double enough = work_of(graph, opts->global_batch) / ranks / LEAST_WORK;
+    int workers = lki_comm_cores(opts->comm);
+    if (workers > replicas / ranks) workers = replicas / ranks;
+    if (workers > enough) workers = (int)enough;
+    return workers < 1 ? 1 : workers;
 }
 
 static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
@@ -63,7 +79,7 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
                         o->ema_decay);
 
     const int replicas = o->replicas * o->accumulate;
-    if (o->workers == 0) o->workers = default_workers(o, replicas);
+    if (o->workers == 0) o->workers = default_workers(o, graph, replicas);
     if (o->weight == 0) o->weight = 1;
     if (!(o->weight >= LEAST_WEIGHT && o->weight <= 1 / LEAST_WEIGHT))
         return LKI_FAIL(LKS_E_INVALID, "weight is %g, expected %g to %g, or 0: 1", o->weight,

@@ -209,7 +209,8 @@
     X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", FIXED,                           \
       "so many times more replicas, one after the other")                                          \
     X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, SAID,                                 \
-      "cores to use: never changes a bit; null: all, but not more than replicas")                  \
+      "cores to use: never changes a bit; null: all, but not more than replicas, and fewer for "   \
+      "small steps")                                                                               \
     X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", FIXED, "everything random follows from it")      \
     X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, SAID,                                      \
       "cpu or ref; null: the fastest that was built in")                                           \

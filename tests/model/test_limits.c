@@ -28,6 +28,35 @@ static void refuses(const net *n, lks_model_opts opts, const char *expected)
     refused(n, opts, LKS_E_INVALID, expected);
 }
 
+static int workers_of(int64_t width, int64_t batch)
+{
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(width)});
+    x = lks_dense(graph, x, &(lks_dense_opts){.units = 1024, .no_bias = true});
+    const lks_model_opts opts = {.output = x, .global_batch = batch, .replicas = 4};
+    LKT_OK(lks_model_compile(&model, graph, &opts));
+    const int workers = lks_model_get_info(model).workers;
+    lks_model_destroy(model);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+    return workers;
+}
+
+/* One for every 2^21 multiply-adds and numbers written of a batch, and parameters: 4,196,349 and 4,192,250 here. */
+static void small_steps_take_few_workers(void **state)
+{
+    (void)state;
+    const int cores = lks_cores();
+    assert_int_equal(workers_of(1023, 3), cores < 2 ? cores : 2);
+    assert_int_equal(workers_of(1022, 3), 1);
+    assert_int_equal(workers_of(1, 1), 1);
+    assert_int_equal(workers_of(1023, 100), cores < 4 ? cores : 4);
+}
+
 static void options(void **state)
 {
     (void)state;
@@ -287,6 +316,7 @@ static void metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_steps_take_few_workers),
         cmocka_unit_test(options),
         cmocka_unit_test(tensors),
         cmocka_unit_test(contexts),

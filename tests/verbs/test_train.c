@@ -304,7 +304,7 @@ static void says_how_to_use_all_cores(void **state)
     if (cores < 2) skip();
     write_text("c.yaml", tiny);
     snprintf(line, sizeof line,
-             "lockstep: using 1 of %d cores; replicas: %d would use all (other bits)\n", cores,
+             "lockstep: using 1 of %d cores; replicas: %d would allow all (other bits)\n", cores,
              cores);
     run("train c.yaml --replicas 1");
     expect(0, line);
