@@ -1,6 +1,8 @@
 /* What an update does besides its formula: norms that are reported, projections, averages, skipped steps. */
 #include "optim/options.h"
 
+#include "core/backend.h"
+
 /* The norm of what lks_model_gradient() gives, of 64-bit sums in another order: 1e-12 is far above
  * 2^-53 times the number of terms. Clipped by it, SGD moves by lr * most. */
 static void the_norm_is_reported(void **state)
@@ -35,6 +37,30 @@ static void the_norm_is_reported(void **state)
     /* Of 21 parameters near 1, each rounded to 2^-24; and 1e-6 beside the norm. */
     assert_true(fabs(sqrt(moved) - 0.0625) <= 21 * 0x1p-24 + 0.0625 * 1e-6 / norm);
     tiny_close(&t);
+}
+
+/* As many numbers as vectors have and do not have, in the place of the sums and elsewhere: a sum below 2^-62 has a mean of 0
+ * where it is halved, and a NaN passes the limit. */
+static void means_are_flushed_and_limited(void **state)
+{
+    (void)state;
+    static const float sums[] = {3, -3, 0x1.8p-63f, -0x1.8p-63f, 0x1p-62f, -0x1p-62f, -0.0f, 8, -8};
+    static const float means[] = {1.5f, -1.5f, 0, 0, 0x1p-63f, -0x1p-63f, 0, 2, -2};
+    enum { VALUES = sizeof sums / sizeof *sums, MOST = 21 };
+    for (int count = 0; count <= MOST; count++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            float from[MOST + 1], other[MOST + 1], *to = in_place ? from : other;
+            for (int i = 0; i <= MOST; i++) from[i] = other[i] = i == 10 ? NAN : sums[i % VALUES];
+            lki_host_memory.mean(count, 0.5f, 2, from, to);
+            for (int i = 0; i < count; i++) {
+                if (i == 10)
+                    assert_true(isnan(to[i]));
+                else
+                    assert_memory_equal(&to[i], &means[i % VALUES], sizeof *to);
+            }
+            assert_memory_equal(&to[count], &(float){count == 10 ? NAN : sums[count % VALUES]},
+                                sizeof *to);
+        }
 }
 
 /* One wide layer: x[inputs] -> dense 'd' -> cross entropy with 3 classes. */
@@ -76,7 +102,7 @@ static void close_wide(wide *w)
 }
 
 /* 12,000 elements are three blocks; their norm is that of the gradient, the same on any number of
- * workers. */
+ * workers, by rows and by replica. */
 static void norms_of_many_blocks(void **state)
 {
     enum { INPUTS = 4000 };
@@ -87,7 +113,9 @@ static void norms_of_many_blocks(void **state)
         for (int workers = 1; workers <= 3; workers++) {
             double square = 0;
             wide w = open_wide(lkt_backends()[b]->name, INPUTS,
-                               (lks_model_opts){.workers = workers, .skip_not_finite = true});
+                               (lks_model_opts){.workers = workers,
+                                                .skip_not_finite = true,
+                                                .by_replica = workers > 1});
             LKT_OK(lks_model_gradient(w.model, &w.batch, NULL));
             for (int i = 0; i < lks_model_state_count(w.model); i++) {
                 const lks_state_info info = lks_model_state_info(w.model, i);
@@ -292,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_norm_is_reported),
+        cmocka_unit_test(means_are_flushed_and_limited),
         cmocka_unit_test(norms_of_many_blocks),
         cmocka_unit_test(long_rows_are_projected),
         cmocka_unit_test(averages_are_used_on_request),
