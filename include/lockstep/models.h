@@ -120,6 +120,10 @@ typedef struct lks_transformer_opts {
     float dropout;  /* of the embedding, attention's weights, and what is added; default 0 */
     bool post_norm; /* encoder, vit */
     bool no_bias;   /* of norms and dense layers, but for the head of encoder and vit */
+    bool
+        masked; /* encoder, of tokens: lks_attention_opts.masked, and the mean leaves padding out; */
+    int64_t padding;  /* that token; default 0 */
+    bool class_token; /* likewise: tokens begin with one of the class, read in place of the mean */
 } lks_transformer_opts;
 /* Logits of the next token at each position. The head has the weight of the embedding. Parameters have the names of nanoGPT
  * and of Hugging Face's GPT-2 ("transformer.h.0.attn.c_attn.weight"), with nanoGPT's shapes; lks_weights_load() reads both. */

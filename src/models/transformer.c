@@ -41,6 +41,7 @@ typedef struct net {
     lks_transformer_opts opts; /* with defaults filled in */
     const names *names;
     lks_init init, residual; /* of weights, and of those whose output is added */
+    lks_tensor *tokens;      /* among which padding is looked for; NULL: nothing is masked */
     bool causal;
 } net;
 
@@ -121,12 +122,13 @@ static lks_tensor *attend(const net *n, lks_tensor *x, int64_t number)
     const int64_t parts = o->heads + 2 * o->kv_heads;
     char name[LKI_ZOO_NAME];
     x = dense(n, x, of_block(n, name, number, n->names->qkv), o->width / o->heads * parts, n->init);
-    x = lks_attention(n->graph, x, NULL,
+    x = lks_attention(n->graph, x, n->tokens,
                       &(lks_attention_opts){.heads = o->heads,
                                             .kv_heads = o->kv_heads,
                                             .causal = n->causal,
                                             .dropout = o->dropout,
-                                            .rotary = o->rotary});
+                                            .rotary = o->rotary,
+                                            .padding = o->padding});
     x = dense(n, x, of_block(n, name, number, n->names->out), o->width, n->residual);
     return drop(n, x);
 }
@@ -198,10 +200,28 @@ lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_transformer_
                                        .weight_of = embedded});
 }
 
-/* The mean of the last positions, and a dense layer. */
+/* The mean of the positions that are no padding: attention whose queries and keys are zeros sees all of them alike, so that
+ * no operation of its own has to count them. */
+static lks_tensor *mean_without_padding(const net *n, lks_tensor *x)
+{
+    lks_tensor *zeros = lks_add(n->graph, x,
+                                lks_scale(n->graph, x, &(lks_scale_opts){.factor = -1}));
+    x = lks_concat(n->graph, lks_concat(n->graph, zeros, zeros), x);
+    x = lks_attention(n->graph, x, n->tokens,
+                      &(lks_attention_opts){.heads = 1, .padding = n->opts.padding});
+    return lks_select(n->graph, x, &(lks_select_opts){.position = 0});
+}
+
+/* What all positions say of a sample. */
+static lks_tensor *gather(const net *n, lks_tensor *x)
+{
+    if (n->opts.class_token) return lks_select(n->graph, x, &(lks_select_opts){.position = 0});
+    return n->tokens != NULL ? mean_without_padding(n, x) : lks_global_avg_pool(n->graph, x);
+}
+
 static lks_tensor *classify(const net *n, lks_tensor *x)
 {
-    x = lks_global_avg_pool(n->graph, add_blocks(n, add_position(n, x)));
+    x = gather(n, add_blocks(n, add_position(n, x)));
     return lks_dense(n->graph, x,
                      &(lks_dense_opts){.name = n->names->head,
                                        .units = n->opts.outputs != 0 ? n->opts.outputs : 10,
@@ -209,10 +229,30 @@ static lks_tensor *classify(const net *n, lks_tensor *x)
                                        .bias_init = {.kind = LKS_INIT_ZEROS}});
 }
 
+/* Whether options of tokens are given where there are some, and padding where it is masked. */
+static bool fits_tokens(const net *n, const lks_tensor *x, const char *who)
+{
+    const lks_transformer_opts *o = &n->opts;
+    if (lks_tensor_dtype(x) != LKS_I32 && (o->masked || o->class_token))
+        (void)lks_graph_fail(n->graph,
+                             "%s: %s is true, but samples are no tokens, of which one could be "
+                             "%s; drop the option, or give tokens",
+                             who, o->masked ? "masked" : "class_token",
+                             o->masked ? "the padding" : "that of the class");
+    else if (!o->masked && o->padding != 0)
+        (void)lks_graph_fail(n->graph,
+                             "%s: padding is %lld, but masked is false; set it, or drop padding",
+                             who, (long long)o->padding);
+    else
+        return true;
+    return false;
+}
+
 lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
-    const net n = begin_net(graph, opts, &own_names);
-    if (x == NULL || !fits(&n, "encoder")) return NULL;
+    net n = begin_net(graph, opts, &own_names);
+    if (x == NULL || !fits(&n, "encoder") || !fits_tokens(&n, x, "encoder")) return NULL;
+    n.tokens = n.opts.masked ? x : NULL;
     return classify(&n, lks_tensor_dtype(x) == LKS_I32
                             ? embed(&n, x)
                             : dense(&n, x, n.names->tokens, n.opts.width, n.init));
@@ -221,7 +261,7 @@ lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_o
 lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
     const net n = begin_net(graph, opts, &own_names);
-    if (x == NULL || !fits(&n, "vit") ||
+    if (x == NULL || !fits(&n, "vit") || !fits_tokens(&n, x, "vit") ||
         lki_zoo_image(&(lki_zoo_net){.graph = graph, .name = "vit"}, x) == NULL)
         return NULL;
     const lks_shape shape = lks_tensor_shape(x);

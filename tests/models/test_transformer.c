@@ -1,6 +1,6 @@
 /*
- * Transformers of the zoo beside those of Hugging Face and of torch (tools/goldens/gpt.py): logits, and 20 steps of AdamW; a
- * GPT-2 file of Hugging Face; the same bits on any number of workers; and what is refused.
+ * Transformers of the zoo beside those of Hugging Face and of torch (tools/goldens/gpt.py): logits, and 20 steps of AdamW, with a
+ * mask of padding, too; a GPT-2 file of Hugging Face; the same bits on any number of workers; and what is refused.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +19,16 @@ enum {
     SAMPLES = 4,
     CONTEXT = 16,
     VOCABULARY = 37,
+    PADDING = VOCABULARY - 1,
     CLASSES = 5,
     SIDE = 8,
     PIXELS = SIDE * SIDE * 3
 };
 enum { LOGITS = SAMPLES * CONTEXT * VOCABULARY };
 
-static int32_t token[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT], label[SAMPLES];
+static const int ends[SAMPLES] = {16, 9, 4, 1}; /* of padded samples */
+static int32_t token[SAMPLES][CONTEXT], padded[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT],
+    label[SAMPLES];
 static float image[SAMPLES][PIXELS];
 
 static int fill(void **state)
@@ -36,6 +39,7 @@ static int fill(void **state)
             const uint32_t place = (uint32_t)(i * CONTEXT + t);
             token[i][t] = (int32_t)(lkt_hashed(place, 901) % VOCABULARY);
             next[i][t] = (int32_t)(lkt_hashed(place, 902) % VOCABULARY);
+            padded[i][t] = t < ends[i] ? token[i][t] : PADDING;
         }
         for (int p = 0; p < PIXELS; p++)
             image[i][p] = (float)(lkt_hashed((uint32_t)(i * PIXELS + p), 903) >> 8) * 0x1p-23f - 1;
@@ -79,12 +83,37 @@ static const net nets[] = {
       .post_norm = true},
      false},
     {"vit", lks_vit, {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4}, true},
+    {"masked",
+     lks_encoder,
+     {.outputs = CLASSES,
+      .depth = 2,
+      .heads = 3,
+      .width = 24,
+      .activation = LKS_MLP_RELU,
+      .post_norm = true,
+      .masked = true,
+      .padding = PADDING},
+     false},
+    {"class_token",
+     lks_encoder,
+     {.outputs = CLASSES,
+      .depth = 2,
+      .heads = 3,
+      .width = 24,
+      .activation = LKS_MLP_RELU,
+      .post_norm = true,
+      .masked = true,
+      .padding = PADDING,
+      .class_token = true},
+     false},
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
 
 static lks_batch batch_of(const net *n)
 {
-    return (lks_batch){.x = n->images ? (const void *)image : token,
+    return (lks_batch){.x = n->images        ? (const void *)image
+                            : n->opts.masked ? padded
+                                             : token,
                        .y = n->build == lks_gpt ? (const void *)next : label,
                        .count = SAMPLES};
 }
@@ -350,6 +379,14 @@ static void what_does_not_fit_is_refused(void **state)
            &nets[0], (lks_transformer_opts){.outputs = 9, .depth = 1, .heads = 3, .width = 24});
     refuse("vit: images are 8x8, which patches of 3x3 do not divide", &nets[3],
            (lks_transformer_opts){.patch = 3});
+    refuse("encoder: padding is 3, but masked is false; set it, or drop padding", &nets[2],
+           (lks_transformer_opts){.padding = 3});
+    refuse("padding is 37, expected at most 36", &nets[2],
+           (lks_transformer_opts){
+               .depth = 1, .heads = 3, .width = 24, .masked = true, .padding = VOCABULARY});
+    refuse("vit: class_token is true, but samples are no tokens, of which one could be that of the "
+           "class; drop the option, or give tokens",
+           &nets[3], (lks_transformer_opts){.class_token = true});
     net tokens = nets[3];
     tokens.images = false;
     refuse("vit: the input has 1 dimension, expected an image", &tokens, (lks_transformer_opts){0});

@@ -5,12 +5,13 @@ tests/models/test_transformer.c.
 Usage: gpt.py > tests/models/golden/transformers.json   (needs torch and transformers)
 
 GPT2LMHeadModel; LlamaForCausalLM with tied weights, which is gpt with rms_norm, swiglu, rotary positions, grouped keys and no biases;
-torch.nn.TransformerEncoder on embedded tokens, with norms behind sums; and on patches of images, with norms before. Each has 20
+torch.nn.TransformerEncoder on embedded tokens, with norms behind sums; and on patches of images, with norms before. Twice more on
+tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position. Each has 20
 steps of AdamW (decay of matrices alone) with gradients clipped by their norm, in float64, and how far float32 is from that at most; and
 the logits before the first.
 
 Tensor number p of a case is scale * units(.., p) + shift of formula.py. Tokens and classes are hashes(.., 901) and hashes(.., 902), modulo
-the vocabulary; images units(.., 903), row, column, channel.
+the vocabulary, and with a mask sample i has padding from LENGTHS[i] on; images units(.., 903), row, column, channel.
 """
 import json
 
@@ -25,13 +26,16 @@ LR, CLIP = 3e-3, 0.5
 TOKENS = torch.from_numpy((hashes(SAMPLES * CONTEXT, 901) % VOCABULARY).astype(np.int64)).reshape(SAMPLES, CONTEXT)
 NEXT = torch.from_numpy((hashes(SAMPLES * CONTEXT, 902) % VOCABULARY).astype(np.int64)).reshape(SAMPLES, CONTEXT)
 LABELS = torch.arange(SAMPLES) % CLASSES
+PADDING, LENGTHS = 36, (16, 9, 4, 1)
+PADDED = torch.stack([torch.where(torch.arange(CONTEXT) < n, row, PADDING) for row, n in zip(TOKENS, LENGTHS)])
 IMAGES = torch.from_numpy(units((SAMPLES, SIDE, SIDE, 3), 903)).permute(0, 3, 1, 2)
 
 
 class Encoder(torch.nn.Module):
-    def __init__(self, patches):
+    def __init__(self, patches, masked=None):
         super().__init__()
         width, heads = 24, 3
+        self.masked = masked  # None; or what is read behind a mask of padding: "mean", "first"
         self.embed = torch.nn.Conv2d(3, width, 4, 4) if patches else torch.nn.Embedding(VOCABULARY, width)
         self.place = torch.nn.Parameter(torch.zeros(4 if patches else CONTEXT, width))
         layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu" if patches else "relu",
@@ -41,9 +45,13 @@ class Encoder(torch.nn.Module):
         self.head = torch.nn.Linear(width, CLASSES)
 
     def forward(self, x):
+        mask = x == PADDING if self.masked else None
         x = self.embed(x)
         x = x.flatten(2).transpose(1, 2) if x.dim() == 4 else x
-        return self.head(self.layers(x + self.place).mean(1))
+        x = self.layers(x + self.place, src_key_padding_mask=mask)
+        if self.masked == "mean":
+            return self.head((x * ~mask[..., None]).sum(1) / (~mask).sum(1, keepdim=True))
+        return self.head(x[:, 0] if self.masked == "first" else x.mean(1))
 
 
 def gpt2():
@@ -73,8 +81,8 @@ def llama():
     return net, tensors, lambda dtype: net(TOKENS).logits
 
 
-def encoder(patches):
-    net = Encoder(patches)
+def encoder(patches, masked=None):
+    net = Encoder(patches, masked)
     tensors = [("patch_embed.proj.weight" if patches else "embed.weight", [net.embed.weight])]
     tensors += [("patch_embed.proj.bias", [net.embed.bias])] if patches else []
     tensors.append(("pos_embed.weight", [net.place]))
@@ -88,7 +96,7 @@ def encoder(patches):
             tensors += [(f"blocks.{i}.{name}.weight", [weight]), (f"blocks.{i}.{name}.bias", [bias])]
     for name, module in [("norm", net.layers.norm)] * patches + [("head", net.head)]:
         tensors += [(name + ".weight", [module.weight]), (name + ".bias", [module.bias])]
-    return net, tensors, lambda dtype: net(IMAGES.to(dtype) if patches else TOKENS)
+    return net, tensors, lambda dtype: net(IMAGES.to(dtype) if patches else PADDED if masked else TOKENS)
 
 
 def amounts(name):
@@ -135,7 +143,8 @@ def run(make, dtype):
 
 
 def main():
-    cases = {"gpt2": gpt2, "llama": llama, "encoder": lambda: encoder(False), "vit": lambda: encoder(True)}
+    cases = {"gpt2": gpt2, "llama": llama, "encoder": lambda: encoder(False), "vit": lambda: encoder(True),
+             "masked": lambda: encoder(False, "mean"), "class_token": lambda: encoder(False, "first")}
     print(f'{{"made_with": "torch {torch.__version__}, transformers {transformers.__version__}"')
     for name, make in cases.items():
         exact, single = run(make, torch.float64), run(make, torch.float32)
