@@ -106,11 +106,20 @@ static void put_name(table *t, int width, const char *name)
     put_field(t, width, quoted);
 }
 
-/* What a sample is called, such as its file; NULL: it has its number alone. */
+/* What a sample is called, such as its file, or the time of a forecast; NULL: it has its number alone. */
 static const char *sample_name(const table *t, const lks_prediction *p)
 {
     const char *name = lks_dataset_sample(t->data, p->index);
     return name != NULL ? text_clean(t->pool, name) : NULL;
+}
+
+static void put_sample(table *t, const lks_prediction *p)
+{
+    const char *sample = sample_name(t, p);
+    if (sample != NULL)
+        put_name(t, t->id_width, sample);
+    else
+        put_int(t, t->id_width, p->id);
 }
 
 static const char *best_name(const table *t, const lks_prediction *p)
@@ -143,7 +152,7 @@ static void print_numbers_head(table *t)
 static void print_numbers(table *t, const lks_prediction *p)
 {
     char number[TEXT_NUMBER_SIZE];
-    put_int(t, t->id_width, p->id);
+    put_sample(t, p);
     for (int k = 0; k < (t->labels ? 2 : 1); k++)
         for (int64_t i = 0; i < t->width; i++) {
             const double value = in_units(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
@@ -154,7 +163,7 @@ static void print_numbers(table *t, const lks_prediction *p)
 
 static void print_numbers_json(const table *t, const lks_prediction *p)
 {
-    json_t *line = json_pack("{s:I}", "sample", (json_int_t)p->id);
+    json_t *line = json_pack("{s:I, s:s*}", "sample", (json_int_t)p->id, "time", sample_name(t, p));
     for (int k = 0; k < (t->labels ? 2 : 1); k++) {
         json_t *values = json_object();
         for (int64_t i = 0; i < t->width; i++)
@@ -170,11 +179,7 @@ static void print_numbers_json(const table *t, const lks_prediction *p)
 static void predict_print_row(table *t, const lks_prediction *p)
 {
     char number[TEXT_NUMBER_SIZE];
-    const char *sample = sample_name(t, p);
-    if (sample != NULL)
-        put_name(t, t->id_width, sample);
-    else
-        put_int(t, t->id_width, p->id);
+    put_sample(t, p);
     put_int(t, CLASS_WIDTH, p->best);
     if (t->class_name != NULL) put_name(t, t->name_width, best_name(t, p));
     snprintf(number, sizeof number, "%.6f", p->softmax[p->best]);

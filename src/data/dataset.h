@@ -33,8 +33,9 @@ struct lks_dataset {
     void *user;
     const char *const *class_name; /* [classes_named], or NULL */
     int64_t classes_named;
-    const lks_unit *unit;           /* of targets that are floats, or NULL */
-    const char *const *sample_name; /* of all samples of the base, or NULL */
+    const lks_unit *unit; /* of targets that are floats, or NULL */
+    const char *const *
+        sample_name; /* of all samples of the base, of a series of all rows and the one behind; or NULL */
     const lks_tokenizer *tokenizer; /* of a text, or NULL */
     uint64_t content; /* stands for all samples of the base in its hash; 0: they are read */
     char name[256];

@@ -385,6 +385,35 @@ static void series_are_forecast_beyond_their_end(void **state)
     expect(5, "'s.csv': column 'a' has mean");
 }
 
+/* Forecasts are called by the times of the file, and behind its end by the time that comes next, if there is one. */
+static void forecasts_have_the_times_of_the_file(void **state)
+{
+    (void)state;
+    char text[2000] = "day,a\n";
+    for (int i = 0; i < 28; i++)
+        sprintf(text + strlen(text), "2021-02-%02d 12:00,%d\n", i + 1, i % 5);
+    write_text("s.csv", text);
+    write_text("s.yaml", "data: {series: s.csv, context: 3, horizon: 2, test_fraction: 0.25}\n"
+                         "model: {layers: [flatten, {dense: 2}]}\n"
+                         "train: {batch_size: 4, replicas: 2}\n");
+    run("train s.yaml --out run --quiet");
+    expect_ok();
+    run("predict s.yaml --out run --format csv");
+    expect_ok();
+    expect_out("sample,a +1,a +2,a +1_true,a +2_true\n2021-02-22 12:00,");
+    run("predict s.yaml --out run --table s.csv --format csv");
+    expect_ok();
+    expect_out("sample,a +1,a +2\n2021-03-01 12:00,");
+    run("predict s.yaml --out run --table s.csv --format json");
+    expect_ok();
+    expect_out("{\"sample\": 28, \"time\": \"2021-03-01 12:00\", \"predicted\": {");
+    sprintf(text + strlen(text), "2021-03-02 12:00,0\n"); /* a day is left out */
+    write_text("s.csv", text);
+    run("predict s.yaml --out run --table s.csv --format csv");
+    expect_ok();
+    expect_out("sample,a +1,a +2\n29,");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +427,7 @@ int main(void)
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
         TEST(series_are_forecast_beyond_their_end),
+        TEST(forecasts_have_the_times_of_the_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "data/dataset.h"
+#include "data/table/times.h"
 #include "numeric/hash.h"
 
 /* What all parts of a series share; the last that is closed frees it. */
@@ -15,10 +16,11 @@ typedef struct series {
     int users;
     lki_encoding encoding; /* its arena has all of this */
     int64_t rows;
-    int *target;    /* [targets]: in a row of x */
-    float *x;       /* [rows][width] */
-    lks_unit *unit; /* [horizon][targets] */
-    uint64_t hash;  /* of x */
+    int *target;             /* [targets]: in a row of x */
+    float *x;                /* [rows][width] */
+    lks_unit *unit;          /* [horizon][targets] */
+    const char *const *time; /* [rows + 1], of the file; NULL: it has none */
+    uint64_t hash;           /* of x */
 } series;
 
 typedef struct series_set {
@@ -73,6 +75,7 @@ static lks_status windows_from(lks_dataset **out, series_set *set, const char *n
     set->first = first;
     LKI_TRY(lks_dataset_create(out, set->memory, name, &ops, set));
     (*out)->unit = all->unit;
+    lki_dataset_name_samples(*out, all->time);
     (*out)->row = first;
     (*out)->stride = set->stride;
     const uint64_t place = lki_hash_link(all->hash, first, (uint64_t)set->stride);
@@ -157,6 +160,7 @@ static lks_status fill_series(series *all, const lki_table *table, int64_t horiz
     all->x = memory;
     LKI_TRY(lki_encoding_apply(e, table, all->x, NULL));
     LKI_TRY(name_units(all, horizon));
+    LKI_TRY(lki_times_of(&all->time, &e->arena, table));
     all->hash = lki_hash_link(lki_hash(all->target, (size_t)e->targets * sizeof(int)), all->rows,
                               lki_hash(all->x, bytes));
     return LKS_OK;

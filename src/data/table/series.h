@@ -7,7 +7,8 @@
  *   sample 1    [x x x]y y
  *
  * A part of a series are the windows whose targets lie in its rows; their samples may begin before them, as
- * forecasters are tested (H. Zhou et al.: "Informer", 2021). Columns of texts, such as dates, are left out.
+ * forecasters are tested (H. Zhou et al.: "Informer", 2021). Columns of texts, such as dates, are left out. A sample
+ * is called by the time of its first target, where the file has times (times.h).
  */
 #ifndef LKI_DATA_TABLE_SERIES_H
 #define LKI_DATA_TABLE_SERIES_H
