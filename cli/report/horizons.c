@@ -1,30 +1,49 @@
 #include "cli/report/horizons.h"
 
-#include <lockstep/tools.h>
-
 #include "cli/out/say.h"
 #include "cli/out/table.h"
 #include "cli/out/text.h"
+#include "cli/report/runs.h"
 
-horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets)
+/* Without memory there are none. */
+static horizons with_room(size_t times, cli_pool *pool)
 {
-    const bool some = targets->fit != NULL && lks_recipe_has(recipe, "data.series");
-    return (horizons){.times = some ? lks_recipe_int(recipe, "data.horizon") : 0,
-                      .fits = targets,
-                      .unit = lks_dataset_units(data)};
+    lki_ahead *each = times > 0 ? pool_alloc(pool, times * sizeof *each) : NULL;
+    return (horizons){.times = each != NULL ? (int64_t)times : 0, .each = each};
 }
 
-/* Means over the targets of one time; time -1: over all. */
-static void horizon_errors(const horizons *h, int64_t time, double *mse, double *mae)
+horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets,
+                     cli_pool *pool)
 {
-    const int64_t each = time < 0 ? h->fits->count : h->fits->count / h->times;
-    const int64_t first = time < 0 ? 0 : time * each;
-    *mse = *mae = 0;
-    for (int64_t i = first; i < first + each; i++) {
-        const double rmse = h->fits->fit[i].rmse / h->unit[i].deviation;
-        *mse += rmse * rmse / (double)each;
-        *mae += h->fits->fit[i].mae / h->unit[i].deviation / (double)each;
+    const lks_unit *unit = lks_dataset_units(data);
+    const bool some = targets->fit != NULL && lks_recipe_has(recipe, "data.series");
+    const horizons h = with_room(some ? (size_t)lks_recipe_int(recipe, "data.horizon") : 0, pool);
+    for (int64_t i = 0; i < h.times; i++) {
+        const int64_t count = targets->count / h.times;
+        h.each[i] = lki_ahead_of(targets->fit + i * count, unit + i * count, count);
     }
+    return h;
+}
+
+horizons horizons_read(const json_t *list, cli_pool *pool)
+{
+    const horizons h = with_room(json_array_size(list), pool);
+    for (int64_t i = 0; i < h.times; i++) {
+        const json_t *one = json_array_get(list, (size_t)i);
+        h.each[i] = (lki_ahead){runs_number_of(one, "mse"), runs_number_of(one, "mae")};
+    }
+    return h;
+}
+
+/* Each time has as many targets. */
+static lki_ahead mean_of(const horizons *h)
+{
+    lki_ahead mean = {0, 0};
+    for (int64_t i = 0; i < h->times; i++) {
+        mean.mse += h->each[i].mse / (double)h->times;
+        mean.mae += h->each[i].mae / (double)h->times;
+    }
+    return mean;
 }
 
 void horizons_print(const horizons *h, cli_pool *pool)
@@ -35,12 +54,11 @@ void horizons_print(const horizons *h, cli_pool *pool)
     const char **cell = pool_alloc(pool, (size_t)(h->times + 1) * COLUMNS * sizeof *cell);
     if (cell == NULL) return;
     for (int64_t i = 0; i <= h->times; i++) {
-        double mse, mae;
         const bool all = i == h->times;
-        horizon_errors(h, all ? -1 : i, &mse, &mae);
+        const lki_ahead found = all ? mean_of(h) : h->each[i];
         cell[i * COLUMNS] = all ? "all" : pool_format(pool, "%lld", (long long)i + 1);
-        cell[i * COLUMNS + 1] = pool_format(pool, "%.6f", mse);
-        cell[i * COLUMNS + 2] = pool_format(pool, "%.6f", mae);
+        cell[i * COLUMNS + 1] = pool_format(pool, "%.6f", found.mse);
+        cell[i * COLUMNS + 2] = pool_format(pool, "%.6f", found.mae);
     }
     table_print(&(cli_table){(int)h->times + 1, COLUMNS, title, cell, right}, say_columns());
 }
@@ -48,11 +66,9 @@ void horizons_print(const horizons *h, cli_pool *pool)
 json_t *horizons_json(const horizons *h)
 {
     json_t *all = json_array();
-    for (int64_t i = 0; i < h->times; i++) {
-        double mse, mae;
-        horizon_errors(h, i, &mse, &mae);
+    for (int64_t i = 0; i < h->times; i++)
         json_array_append_new(all, json_pack("{s:I, s:o, s:o}", "ahead", (json_int_t)i + 1, "mse",
-                                             text_json_real(mse), "mae", text_json_real(mae)));
-    }
+                                             text_json_real(h->each[i].mse), "mae",
+                                             text_json_real(h->each[i].mae)));
     return all;
 }

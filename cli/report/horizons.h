@@ -5,14 +5,16 @@
 #include <jansson.h>
 
 #include "cli/report/fits.h"
+#include "recipe/run/record.h"
 
-/* Errors of the targets of each time ahead, in deviations of the training, as forecasts are compared. */
 typedef struct horizons {
-    int64_t times; /* 0: the data is no series */
-    const fits *fits;
-    const lks_unit *unit; /* [fits->count] */
+    int64_t times;   /* 0: the data is no series */
+    lki_ahead *each; /* [times], in the pool */
 } horizons;
-horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets);
+/* Of what eval has found of a data set; and of a record's list, which may be of any kind. */
+horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets,
+                     cli_pool *pool);
+horizons horizons_read(const json_t *list, cli_pool *pool);
 
 /* A table on standard output; and a list of objects. */
 void horizons_print(const horizons *h, cli_pool *pool);

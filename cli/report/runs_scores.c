@@ -1,9 +1,11 @@
-/* What the record of a run has of its test at the end: fits of targets, and what classes were taken for. */
+/* What the record of a run has of its test at the end: fits of targets, of a series by time ahead, and what classes were
+ * taken for. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
 #include "cli/report/fits.h"
+#include "cli/report/horizons.h"
 #include "cli/report/runs.h"
 #include "cli/report/scores.h"
 
@@ -66,9 +68,13 @@ void runs_print_scores(const cli_runs *runs, cli_pool *pool)
         const json_t *record = runs->run[r].record;
         const json_t *targets = json_object_get(record, "test_targets"),
                      *cells = json_object_get(record, "test_confusion");
-        if (json_object_size(targets) == 0 && json_array_size(cells) == 0) continue;
+        const horizons ahead = horizons_read(json_object_get(record, "test_horizons"), pool);
+        if (json_object_size(targets) == 0 && json_array_size(cells) == 0 && ahead.times == 0)
+            continue;
         say(runs->count > 1 ? "\nTest of %s:" : "\nTest:", runs->name[r]);
-        if (json_object_size(targets) > 0)
+        if (ahead.times > 0)
+            horizons_print(&ahead, pool);
+        else if (json_object_size(targets) > 0)
             print_targets(targets, pool);
         else
             print_classes(record, cells, pool);

@@ -70,7 +70,7 @@ static void fits_json(json_t *json, cli_pool *pool, const fits *f, const char *k
 }
 
 static void say_json(const cli_args *cli, const cli_split *split, const lks_metrics *sum,
-                     int64_t step, const scores *found, const horizons *ahead)
+                     int64_t step, const scores *found, const fits *numbers, const horizons *ahead)
 {
     json_t *json = json_pack("{s:s, s+:o, s+:I, s+:I}", "event", "eval", split->key, "_loss",
                              text_json_real(lks_metrics_loss(sum)), split->key, "_correct",
@@ -86,8 +86,8 @@ static void say_json(const cli_args *cli, const cli_split *split, const lks_metr
     if (ahead->times > 0)
         json_object_set_new(json, pool_format(cli->pool, "%s_horizons", split->key),
                             horizons_json(ahead));
-    if (ahead->fits->fit != NULL)
-        fits_json(json, cli->pool, ahead->fits, split->key);
+    if (numbers->fit != NULL)
+        fits_json(json, cli->pool, numbers, split->key);
     else if (cli->local[LOCAL_METRICS] != NULL)
         scores_json(found, json, cli->pool, split->key);
     text_say_json(json, 0);
@@ -108,9 +108,9 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
     else
         status = counts || worst > 0 ? scores_count(&found, &sum, recipe, data, worst)
                                      : lks_recipe_evaluate(recipe, data, &sum);
-    const horizons ahead = horizons_of(recipe, data, &numbers);
+    const horizons ahead = horizons_of(recipe, data, &numbers, cli->pool);
     if (status == LKS_OK && strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0) {
-        say_json(cli, split, &sum, step, &found, &ahead);
+        say_json(cli, split, &sum, step, &found, &numbers, &ahead);
     } else if (status == LKS_OK) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test(split->title, &sum, report_targets_of(&parts.data), true);

@@ -43,6 +43,35 @@ static void targets_are_those_of_eval(void **state)
     json_decref(record);
 }
 
+/* And of a series by time ahead, in the table that eval has. */
+static void horizons_are_those_of_eval(void **state)
+{
+    (void)state;
+    char csv[4096] = "a,b\n", table[400];
+    for (int i = 0; i < 90; i++)
+        snprintf(csv + strlen(csv), sizeof csv - strlen(csv), "%d,%d\n", i * i % 17, i % 5);
+    write_text("s.csv", csv);
+    write_text("s.yaml", "data: {series: s.csv, context: 6, horizon: 3, test_fraction: 0.3}\n"
+                         "model: {layers: [flatten, {dense: 6}]}\ntrain: {epochs: 2}\n");
+    run("train s.yaml --out q --record q.json");
+    expect_ok();
+    json_t *record = read_json_file("q.json"),
+           *line = evaluated("eval s.yaml --out q --last --format json");
+    assert_int_equal(json_array_size(json_object_get(record, "test_horizons")), 3);
+    assert_true(json_equal(json_object_get(record, "test_horizons"),
+                           json_object_get(line, "test_horizons")));
+    json_decref(line);
+    json_decref(record);
+    run("eval s.yaml --out q --last");
+    const char *from = strstr(last.out, "time ahead");
+    assert_non_null(from);
+    snprintf(table, sizeof table, "Test:\n%s", from);
+    assert_non_null(strstr(table, "\nall "));
+    run("report q.json");
+    expect_ok();
+    expect_out(table);
+}
+
 /* The matrix of eval from the cells of the record. */
 static void assert_cells(const json_t *cells, const json_t *matrix)
 {
@@ -140,12 +169,18 @@ static void records_of_others_are_read(void **state)
     run("report x.json");
     expect_ok();
     expect_out("\na       nan");
+    write_text("x.json", "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"test_horizons\": "
+                         "[{\"mse\": 4, \"mae\": 1}, 7]}");
+    run("report x.json");
+    expect_ok();
+    expect_out("\n1           4.000000  1.000000\n2                nan       nan\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets_are_those_of_eval),
+        cmocka_unit_test(horizons_are_those_of_eval),
         cmocka_unit_test(classes_are_those_of_eval),
         cmocka_unit_test(records_of_others_are_read),
     };

@@ -174,16 +174,43 @@ static void emit_so_far(lki_emit *e, const lks_run *run, const lks_step_event *e
     lki_emit_close(e, '}');
 }
 
-/* Of each target; and of classes the cells that are not 0, [class, class that it was given, samples]. */
-static void emit_scores(lki_emit *e, const lks_recipe *recipe)
+lki_ahead lki_ahead_of(const lks_fit *fit, const lks_unit *unit, int64_t count)
+{
+    lki_ahead out = {0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        const double rmse = fit[i].rmse / unit[i].deviation;
+        out.mse += rmse * rmse / (double)count;
+        out.mae += fit[i].mae / unit[i].deviation / (double)count;
+    }
+    return out;
+}
+
+/* Of a series, by time ahead. */
+static void emit_horizons(lki_emit *e, const lks_recipe *recipe)
 {
     const lki_scores *s = &recipe->scores;
-    const int64_t *confusion = recipe->run.confusion, classes = recipe->run.confusion_classes;
-    const int64_t cells = confusion != NULL ? classes * classes : 0;
-    if (s->fit != NULL) {
-        lki_emit_key(e, "test_targets");
-        lki_emit_open(e, '{', s->targets == 0);
+    const int64_t times = lki_config_int(recipe->config, LKI_KEY_DATA_HORIZON);
+    const int64_t each = s->targets / times;
+    const lks_unit *unit = lks_dataset_units(recipe->session.test);
+    lki_emit_key(e, "test_horizons");
+    lki_emit_open(e, '[', false);
+    for (int64_t i = 0; i < times; i++) {
+        const lki_ahead found = lki_ahead_of(s->fit + i * each, unit + i * each, each);
+        lki_emit_open(e, '{', true);
+        emit_int(e, "ahead", i + 1);
+        lki_emit_key(e, "mse");
+        lki_emit_real(e, found.mse);
+        lki_emit_key(e, "mae");
+        lki_emit_real(e, found.mae);
+        lki_emit_close(e, '}');
     }
+    lki_emit_close(e, ']');
+}
+
+static void emit_targets(lki_emit *e, const lki_scores *s)
+{
+    lki_emit_key(e, "test_targets");
+    lki_emit_open(e, '{', s->targets == 0);
     for (int64_t t = 0; t < s->targets; t++) {
         const lks_fit *fit = &s->fit[t];
         char number[LKI_NUMBER_SIZE];
@@ -198,7 +225,17 @@ static void emit_scores(lki_emit *e, const lks_recipe *recipe)
         lki_emit_real(e, fit->rmse);
         lki_emit_close(e, '}');
     }
-    if (s->fit != NULL) lki_emit_close(e, '}');
+    lki_emit_close(e, '}');
+}
+
+/* Of each target; and of classes the cells that are not 0, [class, class that it was given, samples]. */
+static void emit_scores(lki_emit *e, const lks_recipe *recipe)
+{
+    const int64_t *confusion = recipe->run.confusion, classes = recipe->run.confusion_classes;
+    const int64_t cells = confusion != NULL ? classes * classes : 0;
+    if (recipe->scores.fit != NULL) emit_targets(e, &recipe->scores);
+    if (recipe->scores.fit != NULL && lki_config_has(recipe->config, LKI_KEY_DATA_SERIES))
+        emit_horizons(e, recipe);
     if (cells == 0) return;
     if (lks_dataset_class(recipe->session.test, 0) != NULL) {
         lki_emit_key(e, "class_names");
