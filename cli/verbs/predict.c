@@ -342,10 +342,12 @@ static lks_status check_classes(const lks_recipe *recipe)
 {
     const lks_dataset_info info = lks_recipe_get_parts(recipe).data;
     if (report_targets_of(&info) != REPORT_TOKENS) return LKS_OK;
-    return lks_fail(LKS_E_UNSUPPORTED,
-                    "predictions are of samples that have one class, but these have one for each "
-                    "of %lld positions; 'lockstep eval' has loss, perplexity and accuracy",
-                    (long long)lks_shape_elements(&info.target_shape));
+    return lks_fail(
+        LKS_E_UNSUPPORTED,
+        "predictions are of samples that have one class, but these have one for each of %lld "
+        "positions; %s'lockstep eval' has loss, perplexity and accuracy",
+        (long long)lks_shape_elements(&info.target_shape),
+        info.vocabulary > 0 ? "'lockstep sample' writes what comes behind a text, and " : "");
 }
 
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)

@@ -151,7 +151,9 @@ static void what_is_by_sample_is_refused(void **state)
     run("eval text.yaml --out run --split validation --worst 3 worst.png");
     expect(2, "--worst wants samples that have one class");
     run("predict text.yaml --out run --split validation");
-    expect(2, "predictions are of samples that have one class, but these have one for each of 10");
+    expect(2, "predictions are of samples that have one class, but these have one for each of 10 "
+              "positions; 'lockstep sample' writes what comes behind a text, and 'lockstep eval' "
+              "has loss, perplexity and accuracy");
     assert_string_equal(last.out, "");
 }
 
