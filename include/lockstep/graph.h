@@ -134,6 +134,8 @@ typedef struct lks_position_opts {
     const char *name;
     lks_position_form form; /* default LEARNED */
     lks_init weight_init;
+    bool
+        class_token; /* LEARNED, of positions, channels: out has one position more, in front: the weight's first row alone */
 } lks_position_opts;
 LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
 

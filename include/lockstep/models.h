@@ -122,8 +122,9 @@ typedef struct lks_transformer_opts {
     bool no_bias;   /* of norms and dense layers, but for the head of encoder and vit */
     bool
         masked; /* encoder, of tokens: lks_attention_opts.masked, and the mean leaves padding out; */
-    int64_t padding;  /* that token; default 0 */
-    bool class_token; /* likewise: tokens begin with one of the class, read in place of the mean */
+    int64_t padding; /* that token; default 0 */
+    bool
+        class_token; /* encoder, vit: the first position, in place of the mean: tokens begin with one of the class; in front of others stands a learned one */
 } lks_transformer_opts;
 /* Logits of the next token at each position. The head has the weight of the embedding. Parameters have the names of nanoGPT
  * and of Hugging Face's GPT-2 ("transformer.h.0.attn.c_attn.weight"), with nanoGPT's shapes; lks_weights_load() reads both. */

@@ -1,6 +1,6 @@
 /*
  * Transformers: GPT-2 (Radford et al., 2019), an encoder that classifies, and a vision transformer (Dosovitskiy et al., 2020;
- * a mean over patches in the place of a class token). One block serves all: attention and a small network at each position, each
+ * a mean over patches in the place of a class token, which is an option). One block serves all: attention and a small network at each position, each
  * added to what it reads, with a norm before it (or, as Vaswani et al. had it in 2017, behind the sum).
  */
 #include <math.h>
@@ -43,6 +43,7 @@ typedef struct net {
     lks_init init, residual; /* of weights, and of those whose output is added */
     lks_tensor *tokens;      /* among which padding is looked for; NULL: nothing is masked */
     bool causal;
+    bool front; /* a vector of the class stands in front of positions */
 } net;
 
 enum { INNER_TIMES = 4, INNER_MULTIPLE = 8 };
@@ -54,6 +55,12 @@ static int64_t inner_of(const lks_transformer_opts *opts)
     if (opts->activation != LKS_MLP_SWIGLU) return INNER_TIMES * opts->width;
     const int64_t units = 2 * INNER_TIMES * opts->width / 3;
     return (units + INNER_MULTIPLE - 1) / INNER_MULTIPLE * INNER_MULTIPLE;
+}
+
+/* Of a network that classifies: tokens bring one of the class along. */
+static bool wants_front(const net *n, const lks_tensor *x)
+{
+    return n->opts.class_token && x != NULL && lks_tensor_dtype(x) != LKS_I32;
 }
 
 static net begin_net(lks_graph *graph, const lks_transformer_opts *opts, const names *own)
@@ -174,7 +181,9 @@ static lks_tensor *add_position(const net *n, lks_tensor *x)
 {
     if (n->opts.rotary == 0)
         x = lks_position(n->graph, x,
-                         &(lks_position_opts){.name = n->names->positions, .weight_init = n->init});
+                         &(lks_position_opts){.name = n->names->positions,
+                                              .weight_init = n->init,
+                                              .class_token = n->front});
     return drop(n, x);
 }
 
@@ -229,16 +238,20 @@ static lks_tensor *classify(const net *n, lks_tensor *x)
                                        .bias_init = {.kind = LKS_INIT_ZEROS}});
 }
 
-/* Whether options of tokens are given where there are some, and padding where it is masked. */
+/* Whether options of tokens are given where there are some, padding where it is masked, and a vector in front among others. */
 static bool fits_tokens(const net *n, const lks_tensor *x, const char *who)
 {
     const lks_transformer_opts *o = &n->opts;
-    if (lks_tensor_dtype(x) != LKS_I32 && (o->masked || o->class_token))
+    if (lks_tensor_dtype(x) != LKS_I32 && o->masked)
         (void)lks_graph_fail(n->graph,
-                             "%s: %s is true, but samples are no tokens, of which one could be "
-                             "%s; drop the option, or give tokens",
-                             who, o->masked ? "masked" : "class_token",
-                             o->masked ? "the padding" : "that of the class");
+                             "%s: masked is true, but samples are no tokens, of which one could be "
+                             "the padding; drop the option, or give tokens",
+                             who);
+    else if (n->front && o->rotary != 0)
+        (void)lks_graph_fail(n->graph,
+                             "%s: class_token is a learned position in front of others, but rotary "
+                             "is %g; drop one of them",
+                             who, (double)o->rotary);
     else if (!o->masked && o->padding != 0)
         (void)lks_graph_fail(n->graph,
                              "%s: padding is %lld, but masked is false; set it, or drop padding",
@@ -251,6 +264,7 @@ static bool fits_tokens(const net *n, const lks_tensor *x, const char *who)
 lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
     net n = begin_net(graph, opts, &own_names);
+    n.front = wants_front(&n, x);
     if (x == NULL || !fits(&n, "encoder") || !fits_tokens(&n, x, "encoder")) return NULL;
     n.tokens = n.opts.masked ? x : NULL;
     return classify(&n, lks_tensor_dtype(x) == LKS_I32
@@ -260,7 +274,8 @@ lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_o
 
 lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
-    const net n = begin_net(graph, opts, &own_names);
+    net n = begin_net(graph, opts, &own_names);
+    n.front = wants_front(&n, x);
     if (x == NULL || !fits(&n, "vit") || !fits_tokens(&n, x, "vit") ||
         lki_zoo_image(&(lki_zoo_net){.graph = graph, .name = "vit"}, x) == NULL)
         return NULL;
@@ -299,10 +314,12 @@ static const lki_attribute gpt_attributes[] = {ATTRIBUTES_OF_ALL};
 static const lki_attribute encoder_attributes[] = {
     ATTRIBUTES_OF_ALL,
     LKI_ATTRIBUTE(BOOL, lks_transformer_opts, post_norm, .fallback = "false"),
+    LKI_ATTRIBUTE(BOOL, lks_transformer_opts, class_token, .fallback = "false"),
 };
 static const lki_attribute vit_attributes[] = {
     ATTRIBUTES_OF_ALL,
     LKI_ATTRIBUTE(BOOL, lks_transformer_opts, post_norm, .fallback = "false"),
+    LKI_ATTRIBUTE(BOOL, lks_transformer_opts, class_token, .fallback = "false"),
     LKI_ATTRIBUTE(INT, lks_transformer_opts, patch, .range = "[1,)"),
 };
 

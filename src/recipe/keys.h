@@ -166,6 +166,8 @@
     X(MODEL_BIAS, "model.bias", BOOL, NULL, "true", FIXED, "of norms and dense layers of blocks")  \
     X(MODEL_POST_NORM, "model.post_norm", BOOL, NULL, "false", FIXED,                              \
       "a norm behind each sum, in the place of one in front of what is added")                     \
+    X(MODEL_CLASS_TOKEN, "model.class_token", BOOL, NULL, "false", FIXED,                          \
+      "a learned position in front, which is read in the place of the mean")                       \
     X(MODEL_PATCH, "model.patch", INT, "[1,)", "16", FIXED, "rows and columns of a patch")         \
     X(MODEL_DROP_PATH, "model.drop_path", FLOAT, "[0,1)", "0", FIXED,                              \
       "stochastic depth: in training the last residual block is left out of a sample with this "   \

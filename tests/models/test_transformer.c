@@ -106,6 +106,10 @@ static const net nets[] = {
       .padding = PADDING,
       .class_token = true},
      false},
+    {"vit_token",
+     lks_vit,
+     {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4, .class_token = true},
+     true},
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
 
@@ -384,9 +388,13 @@ static void what_does_not_fit_is_refused(void **state)
     refuse("padding is 37, expected at most 36", &nets[2],
            (lks_transformer_opts){
                .depth = 1, .heads = 3, .width = 24, .masked = true, .padding = VOCABULARY});
-    refuse("vit: class_token is true, but samples are no tokens, of which one could be that of the "
-           "class; drop the option, or give tokens",
-           &nets[3], (lks_transformer_opts){.class_token = true});
+    refuse(
+        "vit: masked is true, but samples are no tokens, of which one could be the padding; drop "
+        "the option, or give tokens",
+        &nets[3], (lks_transformer_opts){.masked = true});
+    refuse("vit: class_token is a learned position in front of others, but rotary is 100; drop one "
+           "of them",
+           &nets[3], (lks_transformer_opts){.class_token = true, .rotary = 100});
     net tokens = nets[3];
     tokens.images = false;
     refuse("vit: the input has 1 dimension, expected an image", &tokens, (lks_transformer_opts){0});

@@ -88,6 +88,10 @@ BUILDER(sines_of_an_image,
 BUILDER(sines_with_a_weight, lks_position(g, x,
                                           &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL,
                                                                .weight_init.kind = LKS_INIT_ZEROS}))
+BUILDER(token_of_an_image, lks_position(g, x, &(lks_position_opts){.class_token = true}))
+BUILDER(token_of_sines,
+        lks_position(g, x,
+                     &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL, .class_token = true}))
 BUILDER(layer_epsilon, lks_layer_norm(g, x, &(lks_layer_norm_opts){.epsilon = NAN}))
 BUILDER(pool_exclude, POOL(.kernel = {2, 2}, .exclude_padding = true))
 BUILDER(init_identity, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_IDENTITY}))
@@ -250,6 +254,11 @@ static const refusal refusals[] = {
      "sinusoidal"},
     {sines_with_a_weight, ROWS, 0, LKS_E_INVALID,
      "position 'position_1': weight_init has no meaning, as form is sinusoidal"},
+    {token_of_an_image, IMAGE, 0, LKS_E_SHAPE,
+     "position 'position_1': input has 3 dimensions, expected 2 (positions, channels), as "
+     "class_token is true"},
+    {token_of_sines, ROWS, 0, LKS_E_INVALID,
+     "position 'position_1': class_token is learned, but form is sinusoidal: drop one of them"},
     {pool_exclude, IMAGE, 0, LKS_E_INVALID,
      "max_pool 'max_pool_1': exclude_padding is set, but padding never wins a maximum; drop it"},
     {init_identity, VECTOR, 0, LKS_E_INVALID,

@@ -34,6 +34,10 @@ static void norms_and_positions(void **state)
     y = lks_position(g, x, NULL);
     expect(y, "", "4x6");
     assert_int_equal(y->node->param[0].fan_in, 6);
+    y = lks_position(g, x, &(lks_position_opts){.class_token = true}); /* a position more */
+    const lks_shape more = LKS_SHAPE(5, 6);
+    assert_true(lki_shape_equal(&y->shape, &more));
+    assert_true(lki_shape_equal(&y->node->param[0].shape, &more));
     expect(lks_position(g, x, &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL}),
            "form=sinusoidal", NULL);
     expect(lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = 2, .no_bias = true}),

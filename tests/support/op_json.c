@@ -133,9 +133,11 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
                                  .no_affine = json_is_true(json_object_get(test, "no_affine"))});
     if (strcmp(op, "position") == 0)
         return lks_position(g, x,
-                            &(lks_position_opts){.form = json_object_get(test, "form") != NULL
-                                                             ? LKS_POSITION_SINUSOIDAL
-                                                             : LKS_POSITION_LEARNED});
+                            &(lks_position_opts){
+                                .form = json_object_get(test, "form") != NULL
+                                            ? LKS_POSITION_SINUSOIDAL
+                                            : LKS_POSITION_LEARNED,
+                                .class_token = json_is_true(json_object_get(test, "class_token"))});
     if (strcmp(op, "concat") == 0) return build_concat(g, x, test);
     if (strcmp(op, "max_pool") == 0) return build_pool(g, x, test, true);
     if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);

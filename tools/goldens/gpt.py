@@ -6,7 +6,8 @@ Usage: gpt.py > tests/models/golden/transformers.json   (needs torch and transfo
 
 GPT2LMHeadModel; LlamaForCausalLM with tied weights, which is gpt with rms_norm, swiglu, rotary positions, grouped keys and no biases;
 torch.nn.TransformerEncoder on embedded tokens, with norms behind sums; and on patches of images, with norms before. Twice more on
-tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position. Each has 20
+tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position; and on patches behind a token of the class, whose
+vector is one parameter with that of its position. Each has 20
 steps of AdamW (decay of matrices alone) with gradients clipped by their norm, in float64, and how far float32 is from that at most; and
 the logits before the first.
 
@@ -32,12 +33,13 @@ IMAGES = torch.from_numpy(units((SAMPLES, SIDE, SIDE, 3), 903)).permute(0, 3, 1,
 
 
 class Encoder(torch.nn.Module):
-    def __init__(self, patches, masked=None):
+    def __init__(self, patches, masked=None, token=False):
         super().__init__()
         width, heads = 24, 3
         self.masked = masked  # None; or what is read behind a mask of padding: "mean", "first"
         self.embed = torch.nn.Conv2d(3, width, 4, 4) if patches else torch.nn.Embedding(VOCABULARY, width)
-        self.place = torch.nn.Parameter(torch.zeros(4 if patches else CONTEXT, width))
+        self.token = token
+        self.place = torch.nn.Parameter(torch.zeros((4 if patches else CONTEXT) + token, width))
         layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu" if patches else "relu",
                                                  batch_first=True, norm_first=patches)
         self.layers = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(width) if patches else None,
@@ -48,10 +50,11 @@ class Encoder(torch.nn.Module):
         mask = x == PADDING if self.masked else None
         x = self.embed(x)
         x = x.flatten(2).transpose(1, 2) if x.dim() == 4 else x
+        x = torch.cat([torch.zeros_like(x[:, :1]), x], 1) if self.token else x
         x = self.layers(x + self.place, src_key_padding_mask=mask)
         if self.masked == "mean":
             return self.head((x * ~mask[..., None]).sum(1) / (~mask).sum(1, keepdim=True))
-        return self.head(x[:, 0] if self.masked == "first" else x.mean(1))
+        return self.head(x[:, 0] if self.masked == "first" or self.token else x.mean(1))
 
 
 def gpt2():
@@ -81,8 +84,8 @@ def llama():
     return net, tensors, lambda dtype: net(TOKENS).logits
 
 
-def encoder(patches, masked=None):
-    net = Encoder(patches, masked)
+def encoder(patches, masked=None, token=False):
+    net = Encoder(patches, masked, token)
     tensors = [("patch_embed.proj.weight" if patches else "embed.weight", [net.embed.weight])]
     tensors += [("patch_embed.proj.bias", [net.embed.bias])] if patches else []
     tensors.append(("pos_embed.weight", [net.place]))
@@ -144,7 +147,8 @@ def run(make, dtype):
 
 def main():
     cases = {"gpt2": gpt2, "llama": llama, "encoder": lambda: encoder(False), "vit": lambda: encoder(True),
-             "masked": lambda: encoder(False, "mean"), "class_token": lambda: encoder(False, "first")}
+             "masked": lambda: encoder(False, "mean"), "class_token": lambda: encoder(False, "first"),
+             "vit_token": lambda: encoder(True, token=True)}
     print(f'{{"made_with": "torch {torch.__version__}, transformers {transformers.__version__}"')
     for name, make in cases.items():
         exact, single = run(make, torch.float64), run(make, torch.float32)

@@ -75,6 +75,8 @@ def rms_norm(case, x, w=None):
 
 
 def position(case, x, w=None):
+    if case.get("class_token"):
+        x = F.pad(x, (0, 0, 1, 0))
     if w is not None:
         return x + w
     rows, channels = case["in"]
@@ -235,7 +237,7 @@ SHAPES = {  # of parameters
     "batch_norm": lambda case: ([case["in"][-1]], [case["in"][-1]]),
     "layer_norm": layer_norm_shapes,
     "rms_norm": lambda case: [] if case.get("no_affine") else [case["in"][-1:]],
-    "position": lambda case: [] if case.get("form") else [case["in"]],
+    "position": lambda case: [] if case.get("form") else [[case["in"][0] + case.get("class_token", False), *case["in"][1:]]],
     "rnn": recurrent_shapes,
     "lstm": recurrent_shapes,
     "gru": recurrent_shapes,
@@ -277,6 +279,7 @@ CASES = [
     {"op": "rms_norm", "count": 2, "in": [2, 2, 3], "epsilon": 0.01},
     {"op": "rms_norm", "count": 1, "in": [5, 3], "no_affine": True},
     {"op": "position", "count": 2, "in": [3, 2]},
+    {"op": "position", "count": 2, "in": [2, 1], "class_token": True},
     {"op": "position", "count": 1, "in": [13, 4], "form": "sinusoidal"},
     {"op": "position", "count": 1, "in": [3, 5], "form": "sinusoidal"},
     {"op": "max_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},

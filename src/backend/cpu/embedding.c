@@ -218,6 +218,19 @@ static void cpu_position_prepare(lki_plan *plan, const float *const param[], voi
         ((float *)packed)[e] = lki_round(lki_sinusoid(e / channels, e % channels, channels));
 }
 
+/* A class token stands in front, of the weight alone. */
+static void forward_behind(const lki_cpu_plan *p, const lki_args *args)
+{
+    const float *weight = args->param[0];
+    const int64_t front = p->out - p->in;
+    for (int64_t s = 0; s < args->count; s++) {
+        float *out = (float *)args->out + s * p->out;
+        for (int64_t i = 0; i < front; i++) out[i] = lki_round((double)weight[i]);
+        p->vector->product->rows_plus(1, p->in, (const float *)args->in[0] + s * p->in,
+                                      weight + front, out + front);
+    }
+}
+
 static lks_status cpu_position_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
@@ -225,6 +238,8 @@ static lks_status cpu_position_forward(const lki_plan *plan, const lki_args *arg
     if (plan->cluster.node[0]->whole != NULL) /* samples are positions */
         p->vector->product->rows_plus(1, args->count * p->out, args->in[0], all + args->at * p->out,
                                       args->out);
+    else if (p->out > p->in)
+        forward_behind(p, args);
     else
         p->vector->product->rows_plus(args->count, p->out, args->in[0], all, args->out);
     return LKS_OK;
@@ -234,7 +249,10 @@ static lks_status cpu_position_backward(const lki_plan *plan, const lki_args *ar
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     double *sum = args->sums;
-    if (args->d_in[0] != NULL)
+    if (args->d_in[0] != NULL && p->out > p->in)
+        p->vector->element->move(args->count, p->in, args->d_out + p->out - p->in, p->out,
+                                 args->d_in[0], p->in, args->add_in & 1);
+    else if (args->d_in[0] != NULL)
         p->vector->element->pass(args->count * p->out, args->d_out, args->d_in[0],
                                  args->add_in & 1);
     if (args->d_param[0] == NULL) return LKS_OK;

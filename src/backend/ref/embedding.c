@@ -1,5 +1,6 @@
 /*
- * embedding: y[t] = w[token t]; position: y[n][t] = x[n][t] + w[t].
+ * embedding: y[t] = w[token t]; position: y[n][t] = x[n][t] + w[t], or with a class token y[n][0] = w[0], y[n][t + 1] = x[n][t] +
+ * w[t + 1].
  *
  * An element of a gradient is one sum in double over what was added of it: of an embedding over the positions that have
  * its token, samples ascending and in a sample positions; of a position over the samples.
@@ -88,6 +89,27 @@ static void ref_position_prepare(lki_plan *plan_, const float *const param[], vo
         ((float *)packed)[e] = lki_round(lki_sinusoid(e / p->units, e % p->units, p->units));
 }
 
+/* Elements of an output in front of the input's: a class token. */
+static int64_t front_of(const lki_plan *plan_)
+{
+    return lki_ref_out(plan_) - lki_ref_in(plan_);
+}
+
+static lks_status forward_behind(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t in = lki_ref_in(plan_), out = lki_ref_out(plan_), front = out - in;
+    const float *x = args->in[0];
+    float *y = args->out;
+
+    for (int64_t e = 0; e < args->count * out; e++) {
+        const int64_t sample = e / out, at = e % out;
+        const double added = at < front ? 0 : (double)x[sample * in + at - front];
+
+        y[e] = lki_round(added + (double)args->param[0][at]);
+    }
+    return LKS_OK;
+}
+
 static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *args)
 {
     const table *p = (const table *)plan_;
@@ -96,6 +118,7 @@ static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *ar
     const int64_t begin = plan_->cluster.node[0]->whole != NULL ? args->at * p->units : 0;
     float *y = args->out;
 
+    if (front_of(plan_) > 0) return forward_behind(plan_, args);
     for (int64_t e = 0; e < args->count * lki_ref_in(plan_); e++)
         y[e] = lki_round((double)x[e] + (double)all[(begin + e) % p->count]);
     return LKS_OK;
@@ -105,8 +128,11 @@ static lks_status ref_position_backward(const lki_plan *plan_, const lki_args *a
 {
     const table *p = (const table *)plan_;
 
-    for (int64_t e = 0; args->d_in[0] != NULL && e < args->count * p->count; e++)
-        lki_ref_put(&args->d_in[0][e], args->add_in & 1u, (double)args->d_out[e]);
+    const int64_t in = lki_ref_in(plan_), front = front_of(plan_);
+
+    for (int64_t e = 0; args->d_in[0] != NULL && e < args->count * in; e++)
+        lki_ref_put(&args->d_in[0][e], args->add_in & 1u,
+                    (double)args->d_out[e + (e / in + 1) * front]);
     ref_table_sum(p, args, args->count * (p->count / p->units), NULL);
     return LKS_OK;
 }
