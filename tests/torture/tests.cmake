@@ -6,7 +6,7 @@ foreach(what clock files memory)
   target_link_libraries(lkt_shim_${what} PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(lkt_shim_${what} PROPERTIES C_VISIBILITY_PRESET default)
 endforeach()
-foreach(what failures kills memory outputs texts)
+foreach(what failures kills memory outputs shards texts)
   add_dependencies(test_torture_${what} lkt_shim_clock lkt_shim_files lkt_shim_memory lockstep)
   # A kill is not a power cut: what was written is there, on a disk or in memory.
   set_property(TEST torture/${what} APPEND PROPERTY ENVIRONMENT "${in_memory}")
