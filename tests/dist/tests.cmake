@@ -55,7 +55,9 @@ add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
          ${PROJECT_BINARY_DIR} ${LKS_MPIS})
 add_test(NAME dist/train/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/train_slurm.sh
          ${PROJECT_BINARY_DIR} ${LKS_MPIS})
-set_tests_properties(dist/slurm dist/train/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+add_test(NAME dist/verbs/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/verbs_slurm.sh
+         ${PROJECT_BINARY_DIR} ${LKS_MPIS})
+set_tests_properties(dist/slurm dist/train/slurm dist/verbs/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
 if(TARGET lks_mpi_mpich)
   get_target_property(launcher lks_mpi_mpich LKS_MPIEXEC)
   set(arguments ${launcher} ${PROJECT_BINARY_DIR})
