@@ -72,6 +72,26 @@ for at in 60 150 240 330; do
 done
 [ $partly -gt 0 ] || { echo "slurm: no rank was killed behind its first shard"; failed=1; }
 
+# ---- sample: one process does it, with one text, and says so; also where ranks could not join.
+for i in {1..60}; do echo 'to be or not to be'; done >text.txt
+cat >text.yaml <<'END_OF_YAML'
+data: {text: text.txt, level: char, context: 8, cache: none}
+model: {name: tiny, layers: [{embedding: {units: 8}}, {lstm: {hidden: 12}}, {dense: 8}]}
+train: {batch_size: 8, replicas: 2, steps: 20}
+optimizer: {name: adam, lr: 0.02}
+END_OF_YAML
+"$program" train text.yaml --out text --quiet >log
+sample="sample text --prompt to --tokens 40 --seed 3"
+"$program" $sample >one.txt
+for mpi in none:none pmix:openmpi pmi2:mpich; do
+    [[ " none$mpis" == *" ${mpi#*:} "* ]] || continue
+    expect 0 '^lockstep: sample is done by one process, so of the 2 that srun( --mpi=[a-z0-9]+)? started the others end at once; ' \
+        two ${mpi%:*} "$program" $sample
+    lines 1 '^lockstep: '
+    grep -v '^lockstep: ' out | cmp -s - one.txt ||
+        { echo "slurm: --mpi=${mpi%:*}: not the text of one process:"; cat out; failed=1; }
+done
+
 nobody "$program"
 [ $failed = 0 ] || tail -n 20 "$folder"/slurm/log/*.log
 exit $failed
