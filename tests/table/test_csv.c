@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "data/table/record.h"
 #include "data/table/table.h"
@@ -156,6 +158,10 @@ static void separator_and_header_as_told(void **state)
     lki_table_close(&t);
     LKT_OK(open_text(&t, "a\nb\n", &none));
     assert_int_equal(t.rows, 2);
+    assert_int_equal(t.separator, ','); /* where there is none */
+    lki_table_close(&t);
+    LKT_OK(open_text(&t, "a;b,c\n1,2\n", NULL)); /* as many of both */
+    assert_int_equal(t.separator, ',');
     lki_table_close(&t);
 }
 
@@ -192,6 +198,8 @@ static void what_is_wrong_is_said(void **state)
     } faults[] = {
         {"", "is empty"},
         {"\n\r\n", "is empty"},
+        {"\n\r", "is empty"},
+        {"a,b", "has no rows behind its header"},
         {"a,b\n", "has no rows behind its header"},
         {"\xFF\xFE"
          "a\0",
@@ -329,6 +337,68 @@ static void rows_far_behind_are_named(void **state)
     lki_table_close(&t);
 }
 
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+
+/* Behind a file that is mapped lies a page that nobody may read. (It stays when the file is unmapped.) */
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+    if (file < 0 || at != NULL) return __real_mmap(at, bytes, protection, flags, file, offset);
+    uint8_t *room = __real_mmap(NULL, whole + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    return __real_mmap(room, bytes, protection, flags | MAP_FIXED, file, offset);
+}
+
+/* A table that ends with `tail`, and a page with it: as it is with a line end behind that. */
+static void expect_same_behind_a_page(const char *row, const char *tail, const lki_csv_opts *opts)
+{
+    static char text[1 << 17], place[2][LKI_TABLE_PLACE];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), length = strlen(row) + strlen(tail);
+    lki_table a, b;
+    lks_error error = {0};
+    assert_true(page < sizeof text - 2);
+    memset(text, 'n', page); /* the name of the last column fills it */
+    memcpy(text, "a,b,", 4);
+    text[page - length - 1] = '\n';
+    snprintf(text + page - length, length + 2, "%s%s\n", row, tail);
+    const lks_status status = lki_csv_open(&a, context, write_text(text, page + 1), opts);
+    if (status == LKS_OK)
+        lki_table_place(&a, a.rows - 1, place[0]); /* while its file is there */
+    else
+        error = *lks_last_error();
+    assert_int_equal(lki_csv_open(&b, context, write_text(text, page), opts), status);
+    if (status == LKS_OK) {
+        assert_int_equal(a.rows, b.rows);
+        assert_memory_equal(a.cell, b.cell, lki_table_bytes(&a));
+        assert_string_equal(lki_table_place(&b, b.rows - 1, place[1]), place[0]);
+    } else if (strstr(error.message, "opens a quote") == NULL) { /* whose field has the line end */
+        assert_string_equal(error.message, lks_last_error()->message);
+    }
+    lki_table_close(&a);
+    lki_table_close(&b);
+}
+
+static void nothing_behind_the_file_is_read(void **state)
+{
+    (void)state;
+    static const char *const tails[] = {
+        "3,4,y",    "3,4,",       "3,4,\"y\"",    "3,4,\"y\"\"\"", "3,4,y ",
+        "3,4,y\r",  "3,4,NA",     "3,4,\"y",      "3,4,\"y\"\"",   "3,4,\"y\" ",
+        "3,4",      "3",          "3,4,y,",       "3,4,y,5",       "3,,",
+        ",,",       "\"",         "\n",           "3,4,5",         "3,4,1e",
+        "3,4,1e5",  "3,4,-",      "3,4,.",        "3,4,5 ",        "3,4,.5",
+        "3,4,-7.2", "3,4,123456", "3,4,12345678", "3,4,1.5e-7",    "3,4,12345678901234567",
+        "3,4,5\r",  "3,4,+",      "3,4, ",        "3,4,\"5\"",     "3,4,5x",
+        "3,4,na"};
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
+        for (int texts = 0; texts < 2; texts++)
+            for (size_t bytes = 0; bytes < 12; bytes += 3) {
+                const lki_csv_opts opts = {.threads = 1, .chunk_bytes = bytes};
+                expect_same_behind_a_page(texts ? "1,2,x\n" : "1,2,3\n", tails[i], &opts);
+            }
+}
+
 static void without_memory(void **state)
 {
     (void)state;
@@ -364,6 +434,7 @@ int main(void)
         cmocka_unit_test(long_texts_are_refused),
         cmocka_unit_test(same_for_any_threads_and_chunks),
         cmocka_unit_test(rows_far_behind_are_named),
+        cmocka_unit_test(nothing_behind_the_file_is_read),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests_name("csv", tests, set_up, tear_down);
