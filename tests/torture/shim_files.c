@@ -40,6 +40,7 @@ typedef enum kind {
     WRITE,
     FLUSH,
     SYNC,
+    SYNC_ALL,
     RENAME,
     REMOVE,
     CLOSE,
@@ -57,10 +58,10 @@ static const struct kind_row {
     [OPEN] = {"open", EMFILE, false},    [CREATE] = {"create", EMFILE, true},
     [FOLDER] = {"folder", ENOSPC, true}, [WRITE] = {"write", EIO, true},
     [FLUSH] = {"flush", EIO, true},      [SYNC] = {"sync", EIO, true},
-    [RENAME] = {"rename", EIO, false},   [REMOVE] = {"remove", EPERM, false},
-    [CLOSE] = {"close", EIO, false},     [LIST] = {"list", EMFILE, false},
-    [LOCK] = {"lock", ENOLCK, false},    [MAP] = {"map", ENOMEM, false},
-    [STAT] = {"stat", EIO, false},
+    [SYNC_ALL] = {"syncfs", EIO, true},  [RENAME] = {"rename", EIO, false},
+    [REMOVE] = {"remove", EPERM, false}, [CLOSE] = {"close", EIO, false},
+    [LIST] = {"list", EMFILE, false},    [LOCK] = {"lock", ENOLCK, false},
+    [MAP] = {"map", ENOMEM, false},      [STAT] = {"stat", EIO, false},
 };
 
 enum { STREAM_FAILED = 0x20 }; /* ferror(), in the GNU C library */
@@ -260,6 +261,16 @@ int fsync(int descriptor)
     const int number = begin(path_of(descriptor, path));
     const int result = fails(number, SYNC) ? -1 : real(descriptor);
     end(number, SYNC, result == 0, path, NULL);
+    return result;
+}
+
+int syncfs(int descriptor)
+{
+    NEXT(int (*real)(int), "syncfs")
+    char path[PATH_MAX];
+    const int number = begin(path_of(descriptor, path));
+    const int result = fails(number, SYNC_ALL) ? -1 : real(descriptor);
+    end(number, SYNC_ALL, result == 0, path, NULL);
     return result;
 }
 

@@ -130,6 +130,36 @@ static void a_kill_leaves_what_is_whole(void **state)
     command = NULL;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), of_end = strlen(end);
+    return length >= of_end && strcmp(text + length - of_end, end) == 0;
+}
+
+/* A power cut may not leave the metadata without a shard: between the last shard and the metadata all is synced. */
+static void the_metadata_is_behind_all_on_the_disk(void **state)
+{
+    (void)state;
+    bool synced = false;
+    int shards = 0;
+    clear_attempt();
+    command = with_threads[0].command;
+    go_on("", 0);
+    for (const char *line = last.calls; *line != '\0'; line = strchr(line, '\n') + 1) {
+        char kind[16], outcome[16], path[300], to[300] = "";
+        if (sscanf(line, "%*d %15s %15s %299[^\t\n]\t%299[^\n]", kind, outcome, path, to) < 3)
+            continue;
+        if (strcmp(outcome, "ok") != 0) continue;
+        if (strcmp(kind, "syncfs") == 0) synced = true;
+        if (strcmp(kind, "rename") != 0) continue;
+        if (ends_with(to, ".npy")) synced = false;
+        shards += ends_with(to, ".npy");
+        if (ends_with(to, "/metadata.json")) assert_true(synced && shards == 2 * SHARDS);
+    }
+    assert_true(synced);
+    command = NULL;
+}
+
 static void write_array(const char *name, int columns)
 {
     uint8_t head[LKI_NPY_HEAD];
@@ -171,6 +201,7 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_kill_leaves_what_is_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_kill_leaves_what_is_whole),
+                                       cmocka_unit_test(the_metadata_is_behind_all_on_the_disk)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
