@@ -224,12 +224,12 @@ static void no_other_process_is_ended(void **state)
     unlink(path);
     assert_int_equal(symlink("elsewhere", path), 0);
     expect_untouched(child, name);
-
-    write_note(&own, name, sizeof own); /* a folder in which others may write */
-    assert_int_equal(chmod(in_folder("runs"), 0777), 0);
-    expect_untouched(child, name);
-    assert_int_equal(chmod(in_folder("runs"), 0700), 0);
-
+    write_note(&own, name, sizeof own);
+    for (mode_t writes = S_IWOTH; writes <= S_IWGRP; writes *= 8) { /* others may write there */
+        assert_int_equal(chmod(in_folder("runs"), S_IRWXU | writes), 0);
+        expect_untouched(child, name);
+    }
+    assert_int_equal(chmod(in_folder("runs"), S_IRWXU), 0);
     const pid_t sleeper = fork();
     if (sleeper == 0) {
         execlp("sleep", "sleep", "600", (char *)NULL);

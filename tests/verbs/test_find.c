@@ -139,6 +139,8 @@ static void sizes_go_as_far_as_samples_and_memory(void **state)
     expect_out("\nThe largest is 64: ");
     run("find batch c.yaml --seconds 0.01");
     expect_out("\nThe largest is 512: there are no more samples.\n");
+    run("find batch c.yaml --seconds 0.01 --set data.samples=512"); /* all of them are a batch */
+    expect_out("\nThe largest is 512: there are no more samples.\n");
 }
 
 static void mistakes_are_explained(void **state)

@@ -94,6 +94,9 @@ static void validation_judges_before_the_test(void **state)
     expect_ok();
     expect_out("\nBest: lr=0.1 (best accuracy on held back samples, %: ");
     assert_true(there("c-sweep/lr=0.1/run.json"));
+    run("sweep c.yaml --grid train.hash_every=100,50 --epochs 1 --out same"); /* nobody is better */
+    expect_ok();
+    expect_out("\nBest: hash_every=100 (");
 }
 
 static void a_stopped_sweep_goes_on(void **state)
@@ -170,6 +173,8 @@ static void mistakes_are_said_before_anything_runs(void **state)
         {"--grid train.seed=1,2 --jobs 1.5", "--jobs is '1.5', expected a number from 1 to 1024"},
         {"--grid train.seed=1,2,3,4,5,6,7,8 --grid model.dropout=0,.1,.2,.3,.4,.5,.6",
          "the grid has 56 trainings or more, expected at most 50"},
+        {"--grid train.seed=1,2,3,4,5,6,7,8,9,10 --grid optimizer.lr=.1,.2,.3,.4,fast", /* 50 */
+         "optimizer.lr is 'fast'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run("sweep c.yaml --out s %s", cases[i].words);

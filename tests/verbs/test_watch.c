@@ -267,6 +267,17 @@ static void ranks_have_rows(void **state)
     expect_out("  host\n   19           1,219      31%      12 MB  h1\n   18 ");
     expect_out("\n   12           1,212      38%      12 MB  h0\n"
                "of 20 ranks, those that wait the least for others\n");
+    ranks_record(8, ""); /* all that there are rows for */
+    run("watch ranks.json");
+    expect_out("\n    7           1,207      43%      12 MB  h1\n");
+    assert_null(strstr(last.out, "ranks, those"));
+    write_text("ranks.json", "{\"hash\": \"\", \"epochs\": [], \"config\": {}, \"ranks\": ["
+                             "{\"waited\": 0.2}, {\"waited\": 0.2}, {\"waited\": 0.2}, "
+                             "{\"waited\": 0.2}, {\"waited\": 0.2}, {\"waited\": 0.2}, "
+                             "{\"waited\": 0.2}, {\"waited\": 0.2}, {\"waited\": 0.2}]}\n");
+    run("watch ranks.json"); /* those that wait as long come in their order */
+    expect_out("  host\n    0 ");
+    expect_out("\n    7 ");
     write_text("odd.json",
                "{\"hash\": \"\", \"epochs\": [], \"config\": {}, \"ranks\": [7, {\"host\": "
                "\"a\\u001b[2J\", \"waited\": 1e300, \"peak_rss_bytes\": -1}]}\n");
