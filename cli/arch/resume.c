@@ -1,7 +1,6 @@
 /* `--resume EPOCH`: a training goes on from the checkpoint of that epoch. Those of later ones are put aside, so that it is
  * the newest, and nothing is lost. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,11 +18,6 @@ lks_status arch_resume_epoch(int64_t *out, const cli_args *cli)
         return LKS_OK;
     return lks_fail(LKS_E_INVALID, "--resume is '%.60s', expected latest or the number of an epoch",
                     text);
-}
-
-static const char *record_of(const cli_args *cli, const char *folder, int64_t step)
-{
-    return pool_format(cli->pool, "%s/step-%08" PRId64 ".json", folder, step);
 }
 
 static lks_status move(int64_t epoch, const char *from, const char *to)
@@ -47,11 +41,12 @@ static lks_status put_aside(const char **aside, const cli_args *cli, const char 
         if (mkdir(*aside, 0777) != 0 && errno != EEXIST)
             return lks_fail(LKS_E_IO, "--resume %lld: the folder '%.300s' could not be made: %s",
                             (long long)epoch, *aside, strerror(errno));
-    } while (access(record_of(cli, *aside, step), F_OK) == 0);
+    } while (access(checkpoint_record(cli->pool, *aside, step), F_OK) == 0);
     const lks_status status = move(epoch, checkpoint_tensors(cli->pool, folder, step),
                                    checkpoint_tensors(cli->pool, *aside, step));
     if (status != LKS_OK) return status;
-    return move(epoch, record_of(cli, folder, step), record_of(cli, *aside, step));
+    return move(epoch, checkpoint_record(cli->pool, folder, step),
+                checkpoint_record(cli->pool, *aside, step));
 }
 
 /* By the first rank: what is in the folder becomes what was there behind that epoch. */

@@ -49,16 +49,27 @@ checkpoint_kind checkpoint_kind_of(const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return PATH_FOLDER;
     bool is_step = checkpoint_path_split(&pool, path, &folder, &step);
     /* The tensors of a save that was cut off have no JSON beside them. */
-    if (is_step)
-        is_step = access(pool_format(&pool, "%s/step-%08" PRId64 ".json", folder, step), F_OK) == 0;
+    if (is_step) is_step = access(checkpoint_record(&pool, folder, step), F_OK) == 0;
     pool_clear(&pool);
     if (is_step) return PATH_STEP;
     return checkpoint_path_ends_with(path, ".safetensors") ? PATH_TENSORS : PATH_OTHER;
 }
 
+/* As the library names it. */
+static const char *file_of_step(cli_pool *pool, const char *folder, int64_t step,
+                                const char *ending)
+{
+    return pool_format(pool, "%s/step-%08" PRId64 "%s", folder, step, ending);
+}
+
+const char *checkpoint_record(cli_pool *pool, const char *folder, int64_t step)
+{
+    return file_of_step(pool, folder, step, ".json");
+}
+
 const char *checkpoint_tensors(cli_pool *pool, const char *folder, int64_t step)
 {
-    return pool_format(pool, "%s/step-%08" PRId64 ".safetensors", folder, step);
+    return file_of_step(pool, folder, step, ".safetensors");
 }
 
 lks_status checkpoint_resolve(checkpoint_path *out, cli_pool *pool, const char *path)

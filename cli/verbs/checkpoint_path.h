@@ -28,6 +28,8 @@ LKS_MUSTUSE lks_status checkpoint_resolve(checkpoint_path *out, cli_pool *pool, 
 /* The steps of a folder's checkpoints, ascending. */
 LKS_MUSTUSE lks_status checkpoint_steps(int64_t **steps, int *count, cli_pool *pool,
                                         const char *folder);
+/* The two files of a checkpoint. */
+const char *checkpoint_record(cli_pool *pool, const char *folder, int64_t step);
 const char *checkpoint_tensors(cli_pool *pool, const char *folder, int64_t step);
 
 #endif

@@ -116,8 +116,7 @@ static lks_status read_checkpoint(json_t **out, cli_pool *pool, lks_context *con
                                   const checkpoint_path *path)
 {
     lks_run run;
-    const char *file = pool_format(pool, "%s/step-%08lld.json", path->folder,
-                                   (long long)path->step);
+    const char *file = checkpoint_record(pool, path->folder, path->step);
     *out = NULL;
     const lks_status status = lks_checkpoint_load(context, NULL, &run, path->folder, path->step);
     if (status != LKS_OK) return status;
