@@ -282,14 +282,50 @@ static void a_training_has_one_hash(void **state)
     }
 }
 
+/* Whatever cannot be had: nothing of the encoding is lost, or freed twice. */
+static void without_memory(void **state)
+{
+    (void)state;
+    lks_context *all = context;
+    lks_status status = LKS_E_NOMEM;
+    open_ten();
+    lki_table_close(&table);
+    char path[4300];
+    snprintf(path, sizeof path, "%s/s.csv", folder);
+    for (int64_t fail_at = 1; status != LKS_OK; fail_at++) {
+        lkt_heap heap = {.fail_at = fail_at};
+        lks_dataset *data = NULL;
+        assert_true(fail_at < 100);
+        if (lks_context_create(
+                &context, &(lks_context_opts){.allocator = lkt_heap_allocator(&heap)}) != LKS_OK)
+            continue;
+        status = lki_csv_open(&table, context, path, &(lki_csv_opts){.threads = 1});
+        if (status == LKS_OK)
+            status = open_series(
+                &data, &(wanted){.train = 6,
+                                 .windows = {.context = 2, .horizon = 1, .stride = 1, .count = 6}});
+        if (status != LKS_OK && status != LKS_E_NOMEM) fail_msg("%s", lks_last_error()->message);
+        lks_dataset_destroy(data);
+        lki_table_close(&table);
+        lks_context_destroy(context);
+        assert_int_equal(heap.live, 0);
+        assert_int_equal(heap.errors, 0);
+    }
+    context = all;
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(windows_and_parts_lie_in_time),        TEST(targets_are_chosen_and_standardised),
-        TEST(missing_values_are_refused_or_filled), TEST(another_series_has_another_hash),
-        TEST(the_last_rows_are_a_sample),           TEST(a_training_has_one_hash),
+        TEST(windows_and_parts_lie_in_time),
+        TEST(targets_are_chosen_and_standardised),
+        TEST(missing_values_are_refused_or_filled),
+        TEST(another_series_has_another_hash),
+        TEST(the_last_rows_are_a_sample),
+        TEST(a_training_has_one_hash),
+        TEST(without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,6 @@ lks_status lki_series_open(lks_dataset **out, const lki_table *table, lki_encodi
         *encoding = (lki_encoding){0};
         status = fill_series(set->all, table, opts->horizon);
     }
-    lki_encoding_release(encoding);
     if (status == LKS_OK)
         status = opts->last
                      ? make_last(out, set, table->path)

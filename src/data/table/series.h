@@ -25,8 +25,8 @@ typedef struct lki_series_opts {
 } lki_series_opts;
 
 /* Samples are F32 [context][columns], targets floats [horizon times targets]: all columns of a time, then those of the
- * next. `encoding`, of a series (lki_encoding_opts), is that of the training's rows; its memory is taken over, also by what
- * fails, and it is left zeroed. */
+ * next. `encoding`, of a series (lki_encoding_opts), is that of the training's rows. The caller releases it: what the data set has
+ * taken over is zeroed in it. */
 lks_status lki_series_open(lks_dataset **out, const lki_table *table, lki_encoding *encoding,
                            const lki_series_opts *opts);
 /* NULL: the data set is no series. */
