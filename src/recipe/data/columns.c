@@ -37,3 +37,34 @@ lks_status lki_table_csv_opts(lki_csv_opts *out, lki_config *config)
     LKI_TRY(lki_table_columns(&out->texts, &out->text_count, config, LKI_KEY_DATA_TEXTS));
     return lki_table_columns(&out->skips, &out->skip_count, config, LKI_KEY_DATA_IGNORE);
 }
+
+static lki_task task_of(const lki_config *config)
+{
+    const char *task = lki_config_text(config, LKI_KEY_DATA_TASK);
+    if (lki_config_has(config, LKI_KEY_DATA_SERIES) || strcmp(task, "regression") == 0)
+        return LKI_TASK_REGRESSION;
+    return strcmp(task, "classification") == 0 ? LKI_TASK_CLASSIFICATION : LKI_TASK_AUTO;
+}
+
+static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
+{
+    *out = (lki_encoding_opts){
+        .series = lki_config_has(config, LKI_KEY_DATA_SERIES),
+        .task = task_of(config),
+        .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
+        .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
+    return lki_table_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
+}
+
+lks_status lki_table_fit(lki_encoding *out, lki_config *config, lks_context *context,
+                         const lki_table *table, lki_mark_rows *mark)
+{
+    lki_encoding_opts opts;
+    void *used;
+    LKI_TRY(read_encoding_opts(&opts, config));
+    LKI_TRY(lki_alloc(context, &used, (size_t)table->rows, "marks of rows"));
+    lks_status status = mark(used, config, context, table);
+    if (status == LKS_OK) status = lki_encoding_fit(out, context, table, used, &opts);
+    lki_free(context, used, (size_t)table->rows);
+    return status;
+}

@@ -28,23 +28,15 @@ static lki_series_opts windows_of(const lki_config *config)
                                            : 1};
 }
 
-/* From the first `train` rows. */
-static lks_status fit_series(lki_encoding *out, lki_config *config, lks_context *context,
-                             const lki_table *table, int64_t train)
+/* Those before the rows of validation and test. */
+static lks_status mark_first(uint8_t *used, const lki_config *config, lks_context *context,
+                             const lki_table *table)
 {
-    lki_encoding_opts opts = {
-        .series = true,
-        .task = LKI_TASK_REGRESSION,
-        .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
-        .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
-    void *used;
-    LKI_TRY(lki_table_columns(&opts.targets, &opts.target_count, config, LKI_KEY_DATA_TARGETS));
-    LKI_TRY(lki_alloc(context, &used, (size_t)table->rows, "marks of rows"));
-    memset(used, 0, (size_t)table->rows);
+    int64_t train, rest;
+    (void)context;
+    LKI_TRY(split_rows(&train, &rest, config, table->rows));
     memset(used, 1, (size_t)train);
-    const lks_status status = lki_encoding_fit(out, context, table, used, &opts);
-    lki_free(context, used, (size_t)table->rows);
-    return status;
+    return LKS_OK;
 }
 
 /* data.series, and what its training says of it; the table is closed by the caller, also after a failure. */
@@ -52,11 +44,9 @@ static lks_status read_series_training(lki_table *table, lki_encoding *encoding,
                                        lks_context *context)
 {
     lki_csv_opts opts;
-    int64_t train, rest;
     LKI_TRY(lki_table_csv_opts(&opts, config));
     LKI_TRY(lki_csv_open(table, context, lki_config_text(config, LKI_KEY_DATA_SERIES), &opts));
-    LKI_TRY(split_rows(&train, &rest, config, table->rows));
-    return fit_series(encoding, config, context, table, train);
+    return lki_table_fit(encoding, config, context, table, mark_first);
 }
 
 /* Of `rows` those of the test, or all others. */

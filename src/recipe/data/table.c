@@ -11,20 +11,6 @@
 #include "recipe/data/series.h"
 #include "recipe/data/split.h"
 
-/* ---------------------------------------------------------------- what the keys say */
-
-static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
-{
-    const char *task = lki_config_text(config, LKI_KEY_DATA_TASK);
-    *out = (lki_encoding_opts){
-        .task = strcmp(task, "regression") == 0       ? LKI_TASK_REGRESSION
-                : strcmp(task, "classification") == 0 ? LKI_TASK_CLASSIFICATION
-                                                      : LKI_TASK_AUTO,
-        .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
-        .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
-    return lki_table_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
-}
-
 /* ---------------------------------------------------------------- what the rows of the training say */
 
 /* Marks the rows that are trained with: neither the test's nor the validation's. */
@@ -39,19 +25,6 @@ static lks_status mark_training(uint8_t *used, const lki_config *config, lks_con
         lki_dataset_in_memory(&whole, context, table->path, &ops, NULL, table->cell, table->cell));
     const lks_status status = lki_split_mark(used, config, whole);
     lks_dataset_destroy(whole);
-    return status;
-}
-
-static lks_status fit(lki_encoding *out, lki_config *config, lks_context *context,
-                      const lki_table *table)
-{
-    lki_encoding_opts opts;
-    void *used;
-    LKI_TRY(read_encoding_opts(&opts, config));
-    LKI_TRY(lki_alloc(context, &used, (size_t)table->rows, "marks of rows"));
-    lks_status status = mark_training(used, config, context, table);
-    if (status == LKS_OK) status = lki_encoding_fit(out, context, table, used, &opts);
-    lki_free(context, used, (size_t)table->rows);
     return status;
 }
 
@@ -158,7 +131,7 @@ static lks_status open_training(table_set **out, lki_config *config, lks_context
     lks_status status = lki_table_open(&table, context, path, opts);
     if (status == LKS_OK) {
         lki_encoding fitted = {0};
-        status = fit(&fitted, config, context, &table);
+        status = lki_table_fit(&fitted, config, context, &table, mark_training);
         if (status == LKS_OK) status = lki_arena_string(&fitted.arena, &set->path, path);
         lki_encoding_release(&set->encoding);
         set->encoding = fitted;
