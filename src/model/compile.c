@@ -9,7 +9,7 @@
 #include "numeric/tree.h"
 
 enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
-static const double LEAST_WEIGHT = 1e-6, LEAST_WORK = 1 << 21;
+static const double LEAST_WEIGHT = 1e-6, LEAST_WORK = 1 << 20;
 
 static lks_status compile_check_counts(const lks_model_opts *opts)
 {

@@ -46,15 +46,15 @@ static int workers_of(int64_t width, int64_t batch)
     return workers;
 }
 
-/* One for every 2^21 multiply-adds and numbers written of a batch, and parameters: 4,196,349 and 4,192,250 here. */
+/* One for every 2^20 multiply-adds and numbers written of a batch, and parameters: 2,099,200 and 2,095,102 here. */
 static void small_steps_take_few_workers(void **state)
 {
     (void)state;
     const int cores = lks_cores();
-    assert_int_equal(workers_of(1023, 3), cores < 2 ? cores : 2);
-    assert_int_equal(workers_of(1022, 3), 1);
+    assert_int_equal(workers_of(1024, 1), cores < 2 ? cores : 2);
+    assert_int_equal(workers_of(1022, 1), 1);
     assert_int_equal(workers_of(1, 1), 1);
-    assert_int_equal(workers_of(1023, 100), cores < 4 ? cores : 4);
+    assert_int_equal(workers_of(1024, 100), cores < 4 ? cores : 4);
 }
 
 static void options(void **state)
