@@ -103,6 +103,14 @@ static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t fi
     memcpy(d_param[param] + first, sums, (size_t)count * sizeof *sums);
 }
 
+/* Asks for where they go. */
+static void cpu_dense_soon(void *user, int64_t first, int64_t count, int64_t rows, int64_t step)
+{
+    float *const *d_param = user;
+    for (int64_t r = 0; r < rows; r++, first += step)
+        for (int64_t i = first; i < first + count; i += 16) __builtin_prefetch(d_param[0] + i, 1);
+}
+
 /* Of one row each element is one product, which is written where it belongs. */
 static void backward_one(const dense_plan *p, const float *x, const float *d_y,
                          float *const d_param[])
@@ -130,6 +138,7 @@ static void backward_param(const dense_plan *p, const lki_args *args)
                            .row_count = p->shape.units,
                            .workspace = args->workspace,
                            .sum = cpu_dense_keep,
+                           .soon = cpu_dense_soon,
                            .user = d_param};
     p->kernels->rows(&p->shape, &sums);
 }
