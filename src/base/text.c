@@ -77,9 +77,12 @@ static int shortest(double number)
         snprintf(text, sizeof text, "%.*e", digits - 1, number);
         if (strtod(text, NULL) == number) break;
     }
-    if (digits != 15) return digits;
-    for (const char *end = strchr(text, 'e'); end[-1] == '0'; end--) digits--;
-    return digits > 0 ? digits : 1;
+    const char *end = strchr(text, 'e');
+    const int before = (int)strtol(end + 1, NULL, 10) +
+                       1; /* the point: 90 has two digits, and is not 9e+01 */
+    if (digits == 15)
+        for (; end[-1] == '0' && digits > 1; end--) digits--;
+    return before > digits && before <= 15 ? before : digits;
 }
 
 const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)

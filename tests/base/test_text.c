@@ -21,6 +21,13 @@ static void short_and_exact(void **state)
     assert_string_equal(lki_text_float(text, 100.0f), "100");
     assert_string_equal(lki_text_float(text, -9999999.0f), "-9999999");
     assert_string_equal(lki_text_float(text, 1e7f), "1e+07");
+    assert_string_equal(lki_text_double(text, 90), "90.0");
+    assert_string_equal(lki_text_double(text, -123400), "-123400.0");
+    assert_string_equal(lki_text_double(text, 120.5), "120.5");
+    assert_string_equal(lki_text_double(text, 1e14), "100000000000000.0");
+    assert_string_equal(lki_text_double(text, 1e15), "1.0e+15");
+    assert_string_equal(lki_text_double(text, 0), "0.0");
+    assert_string_equal(lki_text_double(text, 0.1 + 0.2), "0.30000000000000004");
     lkt_random random = lkt_random_make("text", 1);
     for (int i = 0; i < 20000; i++) {
         const uint32_t bits = (uint32_t)lkt_random_bits(&random);

@@ -27,7 +27,7 @@ static void defaults_follow_the_name(void **state)
          "  groups:\n    - {match: \"*.bias\", weight_decay: 0}\n"},
         {"schedule: {name: one_cycle}\n",
          "  name: one_cycle\n  per_step: true\n  begin: 0\n  rise: 0.3\n  start_div: 25.0\n"
-         "  final_div: 1.0e+04\n"},
+         "  final_div: 10000.0\n"},
         {"schedule: {name: multi_step, milestones: [3, 5]}\n",
          "  per_step: false\n  begin: 0\n  milestones: [3, 5]\n  gamma: 0.1\n"},
         {"schedule: {name: polynomial}\n", "  final_lr: 0.0\n  power: 1.0\n"},
