@@ -68,7 +68,8 @@ const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
 }
 
 /* The fewest digits that read back as the same number. Up to 15 always come back as they were, but of
- * denormal numbers, so that 15 without their last zeros are the fewest, where they are enough. */
+ * denormal numbers, so that 15 without their last zeros are the fewest, where they are enough. Up to 1e15 all digits in front of
+ * the point count: 90 has two, so that it is not 9e+01. */
 static int shortest(double number)
 {
     char text[LKI_NUMBER_SIZE];
@@ -78,8 +79,7 @@ static int shortest(double number)
         if (strtod(text, NULL) == number) break;
     }
     const char *end = strchr(text, 'e');
-    const int before = (int)strtol(end + 1, NULL, 10) +
-                       1; /* the point: 90 has two digits, and is not 9e+01 */
+    const int before = (int)strtol(end + 1, NULL, 10) + 1; /* in front of the point */
     if (digits == 15)
         for (; end[-1] == '0' && digits > 1; end--) digits--;
     return before > digits && before <= 15 ? before : digits;
