@@ -124,8 +124,9 @@
       "mixes every training image, and its target, with another one, in shares drawn from "        \
       "Beta(this, this): small, such as 0.2, leaves most nearly alone, 1 draws all shares alike; " \
       "0: nothing is mixed")                                                                       \
-    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", SAID,                                      \
-      "threads that read ahead; 0: read between steps; never changes a bit")                       \
+    X(DATA_THREADS, "data.threads", INT, "[0,64]", NULL, SAID,                                     \
+      "threads that read ahead; 0: read between steps; never changes a bit; null: one for each "   \
+      "worker, fewer for little data")                                                             \
     X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", SAID, "batches read ahead")                    \
     X(MODEL_NAME, "model.name", STRING, NULL, NULL, FIXED,                                         \
       LKI_ZOO_WORDS("; with layers: a name of your own, null: model"))                             \

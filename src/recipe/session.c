@@ -211,28 +211,45 @@ void lki_session_close(lki_session *session)
     *session = (lki_session){0};
 }
 
+/* One for each of the model's workers, so that reading takes of all cores alike, and no worker comes late to where all
+ * meet; fewer where little is read. */
+static int reading_threads(const lki_session *session, const lks_loader_opts *opts,
+                           const lks_dataset_info *info)
+{
+    enum { LEAST_BYTES = 1 << 16, MOST = 64 }; /* of a thread's part of a batch; of threads */
+    const int64_t sample = lks_shape_elements(&info->shape) * (int64_t)lks_dtype_size(info->dtype);
+    int64_t threads = lks_model_get_info(session->model).workers;
+    int64_t count = opts->global_batch < info->samples ? opts->global_batch : info->samples;
+    if (opts->shares > 0) count = count * (opts->last_share - opts->first_share) / opts->shares;
+    const int64_t most = count * sample / LEAST_BYTES;
+    if (threads > most) threads = most;
+    return threads < 1 ? 1 : threads > MOST ? MOST : (int)threads;
+}
+
 lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_dataset *dataset,
                               lki_purpose purpose)
 {
     const lki_config *config = session->config;
     const bool training = purpose == LKI_FOR_TRAINING;
-    const int threads = (int)lki_config_int(config, LKI_KEY_DATA_THREADS);
+    const lks_dataset_info data = lks_dataset_get_info(dataset);
     lks_loader_opts opts = {
         .global_batch = lki_config_int(config, training ? LKI_KEY_TRAIN_BATCH_SIZE
                                                         : LKI_KEY_TRAIN_TEST_BATCH_SIZE),
         .in_order = !training || !lki_config_bool(config, LKI_KEY_DATA_SHUFFLE),
         .drop_last = training && lki_config_bool(config, LKI_KEY_DATA_DROP_LAST),
-        .threads = threads > 0 ? threads : -1,
         .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
     };
     if (training) LKI_TRY(lki_augment_read(session->config, NULL, &opts));
-    const int64_t columns = lks_dataset_get_info(dataset).columns;
-    if (purpose == LKI_FOR_TESTING && columns > 1) opts.global_batch = columns;
+    if (purpose == LKI_FOR_TESTING && data.columns > 1) opts.global_batch = data.columns;
     if (lks_comm_size(session->comm) > 1 && purpose != LKI_FOR_LOOKING) {
         const lks_model_info info = lks_model_get_info(session->model);
         opts.shares = info.shares;
         opts.first_share = info.first_share;
         opts.last_share = info.last_share;
     }
+    opts.threads = lki_config_has(config, LKI_KEY_DATA_THREADS)
+                       ? (int)lki_config_int(config, LKI_KEY_DATA_THREADS)
+                       : reading_threads(session, &opts, &data);
+    if (opts.threads == 0) opts.threads = -1;
     return lks_loader_create(out, session->context, dataset, &opts);
 }
