@@ -53,7 +53,7 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     plan->cluster = *cluster;
     plan->switches = t->switches;
     plan->slice = slice;
-    plan->batch = t->count;
+    plan->batch = plan->share = t->count;
     plan->random_key = t->key;
     for (int i = 0; i < cluster->in_count; i++)
         plan->d_in_wanted[i] = lki_trial_gives_gradient(cluster, i) && !(skip_in >> i & 1u);

@@ -154,7 +154,8 @@ typedef struct lki_plan {
     lki_switches switches;
     int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
                       samples of a call */
-    int64_t batch; /* the most samples of all replicas together, which rows has in one call */
+    int64_t batch; /* the most samples of all replicas together, which rows has in one call, */
+    int64_t share; /* and of one replica */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
     uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;

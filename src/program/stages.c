@@ -191,7 +191,8 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
                               .context = program->context,
                               .cluster = *cluster,
                               .switches = program->switches,
-                              .batch = program->global_batch};
+                              .batch = program->global_batch,
+                              .share = program->max_share};
     stage->cluster = &stage->plan->cluster;
     for (int i = 0; i < cluster->count; i++)
         if (op_of(cluster->node[i])->draws)
@@ -408,19 +409,17 @@ lks_status lki_plan_make(lki_plan *plan)
 
 lks_status lki_program_make_stages(lki_program *program)
 {
-    const int count = program->graph->count;
+    const size_t count = (size_t)program->graph->count;
     void *memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(lki_stage), "stages"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, count * sizeof(lki_stage), "stages"));
     program->stage = memory;
-    LKI_TRY(
-        lki_arena_alloc(&program->arena, &memory, 2 * (size_t)count * sizeof(lki_part), "parts"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * count * sizeof(lki_part), "parts"));
     program->part = memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * (size_t)count * sizeof(lki_segment),
-                            "segments"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * count * sizeof(lki_segment), "segments"));
     program->segment = memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(int), "meetings"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, count * sizeof(int), "meetings"));
     program->meeting = memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(mark), "marks"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, count * sizeof(mark), "marks"));
     mark *marks = memory;
     LKI_TRY(lki_program_freeze(program));
     mark_nodes(program, marks);

@@ -116,6 +116,7 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
     const lki_node *node = lki_cluster_head(&plan->cluster);
     const lki_vector *vector = lki_cpu(plan)->vector;
     *shape = lki_conv_shape_of(node);
+    shape->share = plan->share;
     shape->bf16 = plan->switches.bf16 && shape->groups == 1;
     shape->unit = vector->unit;
     if (shape->bf16)

@@ -300,6 +300,8 @@ typedef struct lki_conv_shape {
     int winograd;
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
+    int64_t
+        share; /* the most samples of a replica, which says what its sums wait in; 0: any number */
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
     int64_t run
         [2]; /* terms that sums of forward, backward are in runs of, each numbered from 0: tile.h; 0: one */

@@ -190,6 +190,29 @@ typedef struct conv_sums {
     float *block, *group;
     double *total, *bias;
 } conv_sums;
+/* In memory of so many bytes. Of a replica that has at most `terms` there are no groups, or totals, if it never has one: these
+ * pointers may not be read through then. */
+INLINE size_t conv_sums_bytes(int64_t count, int64_t bias, int64_t terms)
+{
+    const size_t each = terms < LKI_BLOCK_TERMS ? 1 : terms < LKI_GROUP_TERMS ? 2 : 4;
+    return sizeof(double) * (size_t)bias + sizeof(float) * each * (size_t)count;
+}
+INLINE conv_sums conv_sums_in(void *memory, int64_t count, int64_t terms)
+{
+    double *total = memory;
+    float *block = (float *)(void *)(total + (terms < LKI_GROUP_TERMS ? 0 : count));
+    float *group = block + (terms < LKI_BLOCK_TERMS ? 0 : count);
+    return (conv_sums){.count = count,
+                       .block = block,
+                       .group = group,
+                       .total = total,
+                       .bias = (double *)(void *)(group + count)};
+}
+/* The most terms of a replica's sums, of which an image has `each`. */
+INLINE int64_t conv_terms(const lki_conv_shape *s, int64_t each)
+{
+    return s->share > 0 ? s->share * each : INT64_MAX;
+}
 /* Behind so many pixels, rounded once, in `block`. Narrow sums are totals from their first term. */
 void LKI_ISA_NAME(lki_conv_complete)(const conv_sums *sums, bool narrow, int64_t pixels);
 

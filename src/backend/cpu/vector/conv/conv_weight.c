@@ -36,21 +36,19 @@ static int64_t bias_count(const lki_conv_shape *s)
     return s->groups * conv_blocks(s->filters / s->groups) * PANEL;
 }
 
-size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s)
+static bool is_narrow(const lki_conv_shape *s)
 {
-    return sizeof(double) * (size_t)(2 * conv_panel_floats(s) + bias_count(s));
+    return s->filters / s->groups < LKI_NARROW;
 }
 
-static conv_sums sums_in(const lki_conv_shape *s, void *memory)
+static int64_t weight_terms(const lki_conv_shape *s)
 {
-    const int64_t count = conv_panel_floats(s);
-    double *total = memory;
-    float *block = (float *)(void *)(total + count + bias_count(s));
-    return (conv_sums){.count = count,
-                       .total = total,
-                       .bias = total + count,
-                       .block = block,
-                       .group = block + count};
+    return is_narrow(s) ? INT64_MAX : conv_terms(s, s->out[0] * s->out[1]);
+}
+
+size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s)
+{
+    return conv_sums_bytes(conv_panel_floats(s), bias_count(s), weight_terms(s));
 }
 
 typedef struct strip {
@@ -64,11 +62,6 @@ typedef struct strip {
     conv_sums sums;
     int64_t number; /* of the first pixel, in the replica */
 } strip;
-
-static bool is_narrow(const lki_conv_shape *s)
-{
-    return s->filters / s->groups < LKI_NARROW;
-}
 
 /* `x` is the first value under tap (0, 0) of the first sample. V is 0 where the result is not narrow. The sums of the
  * tile behind it are fetched meanwhile. */
@@ -370,7 +363,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
                   .step = s->stride[1] * s->channels,
                   .dy = dy,
                   .values = is_copied(s) ? dy + bias_count(s) * strip_pixels(s, count) : NULL,
-                  .sums = sums_in(s, g->sums)};
+                  .sums = conv_sums_in(g->sums, conv_panel_floats(s), weight_terms(s))};
     if (pixels == 1 || is_matrix(s)) {
         part.row = count * pixels;
         part.step = pixels == 1 ? frame_floats(&f) : s->channels;

@@ -11,6 +11,7 @@
  * Of a replica that comes in one piece of few strips these follow each other under a chunk and a panel, whose sums
  * then never leave that cache.
  */
+#include "backend/cpu/vector/conv/conv.h"
 #include "backend/cpu/vector/conv/winograd.h"
 #include "backend/cpu/vector/transpose.h"
 
@@ -19,12 +20,6 @@ enum {
     WHOLE_PLACES = 144,   /* of the strips of a replica, together */
     WRITTEN = 16          /* channels whose taps are written together */
 };
-
-/* [panel][chunk][place][channel][PANEL], and of the bias [filter]. */
-typedef struct sums {
-    float *block, *group;
-    double *total, *bias;
-} sums;
 
 static int64_t places_of(const lki_conv_shape *s)
 {
@@ -36,20 +31,21 @@ static int64_t sum_count(const lki_conv_shape *s)
     return winograd_floats(s->winograd, s->channels, s->filters);
 }
 
-size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s)
+static int64_t weight_terms(const lki_conv_shape *s)
 {
-    return sizeof(double) * (size_t)(2 * sum_count(s) + s->filters);
+    const int64_t side = s->winograd;
+    return conv_terms(s, (s->out[0] + side - 1) / side * ((s->out[1] + side - 1) / side));
 }
 
-static sums sums_in(const lki_conv_shape *s, void *memory)
+size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s)
 {
-    const int64_t count = sum_count(s);
-    double *total = memory;
-    float *block = (float *)(void *)(total + count);
-    return (sums){.total = total,
-                  .block = block,
-                  .group = block + count,
-                  .bias = (double *)(void *)(block + 2 * count)};
+    return conv_sums_bytes(sum_count(s), s->filters, weight_terms(s));
+}
+
+/* [panel][chunk][place][channel][PANEL]. */
+static conv_sums sums_in(const lki_conv_shape *s, void *memory)
+{
+    return conv_sums_in(memory, sum_count(s), weight_terms(s));
 }
 
 /* Channels of V: whole vectors. */
@@ -187,7 +183,7 @@ typedef struct strip {
 
 /* R channels of one place. What is read next is fetched: `ahead` of V, and the sums of the channels that follow. */
 INLINE void weight_tile(const int R, const float *v, const float *ahead, const float *y,
-                        const strip *s, const sums *at)
+                        const strip *s, const conv_sums *at)
 {
     const tile_wait wait = {.group = at->group, .total = at->total};
     const int64_t end = s->number + s->tiles;
@@ -207,13 +203,13 @@ INLINE void weight_tile(const int R, const float *v, const float *ahead, const f
 
 /* One place, the channels of a chunk, and `next` the place behind it; sums lie at `at`, [channel][PANEL]. */
 static void winograd_weight_place(int64_t channels, const float *v, const float *next,
-                                  const float *y, const strip *s, const sums *all, int64_t at)
+                                  const float *y, const strip *s, const conv_sums *all, int64_t at)
 {
     FOR_TILES(first, height, channels)
     {
         const int64_t here = at + first * PANEL, behind = first + height;
         const float *ahead = behind < channels ? v + behind + height - 1 : next;
-        const sums to = {
+        const conv_sums to = {
             .block = all->block + here, .group = all->group + here, .total = all->total + here};
 #define WEIGHT(R) weight_tile(R, v + first, ahead, y, s, &to)
         switch (height) {
@@ -242,7 +238,7 @@ INLINE void weight_line(const int64_t side, const vd *u, vd *g)
 }
 
 /* The sum of a replica with so many tiles, rounded. */
-INLINE vf whole_sum(const sums *all, int64_t i, int64_t tiles)
+INLINE vf whole_sum(const conv_sums *all, int64_t i, int64_t tiles)
 {
     vf v = tiles % LKI_BLOCK_TERMS != 0 ? vf_load(all->block + i) : vf_zero();
     if (tiles % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS) v = vf_load(all->group + i) + v;
@@ -250,7 +246,7 @@ INLINE vf whole_sum(const sums *all, int64_t i, int64_t tiles)
 }
 
 /* The taps of LANES filters of a channel, of the sums at i, which has them at `place` from place to place. */
-INLINE void weight_taps(const int64_t side, const sums *all, int64_t i, int64_t place,
+INLINE void weight_taps(const int64_t side, const conv_sums *all, int64_t i, int64_t place,
                         int64_t tiles, float *taps)
 {
     vd half[2][3][WINOGRAD_MOST];
@@ -303,7 +299,7 @@ static void winograd_weight_rows(const float *from, int64_t count, int64_t rows,
 }
 
 /* What a chunk's sums give at the replica's end, `channels` from c on, of a panel of filters from f on. */
-static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int64_t at,
+static void winograd_weight_write(const lki_conv_shape *s, const conv_sums *all, int64_t at,
                                   int64_t tiles, int64_t f, int64_t c, int64_t channels,
                                   float *weight)
 {
@@ -340,7 +336,7 @@ static void winograd_weight_round(const lki_conv_shape *s, const winograd *w, co
                                   const lki_conv_gradient *g)
 {
     const int64_t places = places_of(s);
-    const sums to = sums_in(s, g->sums);
+    const conv_sums to = sums_in(s, g->sums);
     float *all_v = g->workspace, *y = all_v + WHOLE_PLACES * v_plane(s);
     for (int64_t c = 0; c < s->channels; c += CHUNK) {
         const int64_t left = s->channels - c, channels = left < CHUNK ? left : CHUNK;
