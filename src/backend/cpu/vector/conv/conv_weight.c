@@ -41,14 +41,14 @@ static bool is_narrow(const lki_conv_shape *s)
     return s->filters / s->groups < LKI_NARROW;
 }
 
-static int64_t weight_terms(const lki_conv_shape *s)
+static int64_t pixel_terms(const lki_conv_shape *s)
 {
     return is_narrow(s) ? INT64_MAX : conv_terms(s, s->out[0] * s->out[1]);
 }
 
 size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s)
 {
-    return conv_sums_bytes(conv_panel_floats(s), bias_count(s), weight_terms(s));
+    return conv_sums_bytes(conv_panel_floats(s), bias_count(s), pixel_terms(s));
 }
 
 typedef struct strip {
@@ -363,7 +363,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
                   .step = s->stride[1] * s->channels,
                   .dy = dy,
                   .values = is_copied(s) ? dy + bias_count(s) * strip_pixels(s, count) : NULL,
-                  .sums = conv_sums_in(g->sums, conv_panel_floats(s), weight_terms(s))};
+                  .sums = conv_sums_in(g->sums, conv_panel_floats(s), pixel_terms(s))};
     if (pixels == 1 || is_matrix(s)) {
         part.row = count * pixels;
         part.step = pixels == 1 ? frame_floats(&f) : s->channels;

@@ -31,7 +31,7 @@ static int64_t sum_count(const lki_conv_shape *s)
     return winograd_floats(s->winograd, s->channels, s->filters);
 }
 
-static int64_t weight_terms(const lki_conv_shape *s)
+static int64_t sum_terms(const lki_conv_shape *s)
 {
     const int64_t side = s->winograd;
     return conv_terms(s, (s->out[0] + side - 1) / side * ((s->out[1] + side - 1) / side));
@@ -39,13 +39,13 @@ static int64_t weight_terms(const lki_conv_shape *s)
 
 size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s)
 {
-    return conv_sums_bytes(sum_count(s), s->filters, weight_terms(s));
+    return conv_sums_bytes(sum_count(s), s->filters, sum_terms(s));
 }
 
 /* [panel][chunk][place][channel][PANEL]. */
 static conv_sums sums_in(const lki_conv_shape *s, void *memory)
 {
-    return conv_sums_in(memory, sum_count(s), weight_terms(s));
+    return conv_sums_in(memory, sum_count(s), sum_terms(s));
 }
 
 /* Channels of V: whole vectors. */
