@@ -74,9 +74,8 @@ int main(int argc, char **argv)
     try(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
     try(lks_recipe_compile(recipe, 0));
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    const lks_loader_opts opts = {.global_batch = lks_model_get_info(parts.model).global_batch};
     lks_dataset *const set[2] = {parts.train, copy_of(parts.context, parts.train)};
-    for (int k = 0; k < 2; k++) try(lks_loader_create(&loader[k], parts.context, set[k], &opts));
+    for (int k = 0; k < 2; k++) try(lks_recipe_loader(&loader[k], recipe, set[k], true));
     for (int r = 0; r < ROUNDS; r++)
         for (int step = 0; step < 2; step++)
             for (int k = 0; k < 2; k++)
