@@ -10,9 +10,25 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+static int terminal_rows = 24; /* 0: it does not know its height */
+
+/* The signal is sent when the terminal has got so many of these. */
+static const char *terminal_mark = "[K";
+static int terminal_marks = 1;
+
+static inline int marks_in(const char *seen, size_t used)
+{
+    const size_t length = strlen(terminal_mark);
+    int count = 0;
+    for (const char *at = seen;
+         (at = memmem(at, used - (size_t)(at - seen), terminal_mark, length)) != NULL; at += length)
+        count++;
+    return count;
+}
+
 /* Runs the program with the terminal as its standard error, and as its output unless that goes to
  * out.txt; returns all that the terminal got, and its exit code. A number that is no 0 is a signal for it, when
- * it has drawn its bar. */
+ * it has drawn its bar; the code is 128 and that number where it ends by it. */
 static inline const char *on_terminal_until(int number, int *code, int columns, bool output_too,
                                             const char *arguments)
 {
@@ -22,7 +38,8 @@ static inline const char *on_terminal_until(int number, int *code, int columns, 
         printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
         skip();
     }
-    struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    struct winsize size = {.ws_row = (unsigned short)terminal_rows,
+                           .ws_col = (unsigned short)columns};
     assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
     char command[8192];
     snprintf(command, sizeof command, "cd '%s' && exec '%s' %s >'%s' 2>'%s'", folder, program(),
@@ -40,13 +57,13 @@ static inline const char *on_terminal_until(int number, int *code, int columns, 
         const ssize_t got = read(terminal, seen + used, sizeof seen - 1 - used);
         if (got > 0) used += (size_t)got;
         assert_true(used < sizeof seen - 1);
-        if (number != 0 && memmem(seen, used, "[K", 2) != NULL) {
+        if (number != 0 && marks_in(seen, used) >= terminal_marks) {
             kill(child, number);
             number = 0;
         }
         if (got > 0) continue;
         if (done) {
-            *code = WEXITSTATUS(status);
+            *code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
             break;
         }
         done = waitpid(child, &status, WNOHANG) == child;

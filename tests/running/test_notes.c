@@ -1,45 +1,9 @@
 /* lockstep ps and stop: what is said of trainings that run, and that none is ended but the one that is meant. */
-#include "verbs/background.h"
+#include "running/notes.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "cli/process.h"
-#include "cli/running/running.h"
-
-static const char endless[] = "data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}\n"
-                              "model: {name: mlp, hidden: [16]}\n"
-                              "train: {epochs: 1000000, batch_size: 50, replicas: 4, workers: 1}\n"
-                              "log: {quiet: true}\n";
-
-static void begin(void)
-{
-    write_text("c.yaml", endless);
-    setenv("LKS_RUNS", in_folder("runs"), 1);
-}
-
-/* Waits until so many ranks have made a step, and gives them. */
-static json_t *wait_for_ranks(size_t count)
-{
-    for (int i = 0; i < 1200; i++) {
-        json_t *all = json_array();
-        bool steps = true;
-        run("ps --format json");
-        expect(0, "");
-        for (char *line = strtok(last.out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-            json_t *rank = read_json_text(line);
-            steps &= json_number_of(rank, "step") > 0;
-            json_array_append_new(all, rank);
-        }
-        if (steps && json_array_size(all) == count) return all;
-        json_decref(all);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    fail_msg("%zu ranks do not come", count);
-    return NULL;
-}
 
 static void expect_none(void)
 {
@@ -99,79 +63,6 @@ static void a_run_is_seen_and_stopped(void **state)
     assert_int_equal(shell("ls run/step-*.safetensors >list.txt"), 0);
     expect_none();
     assert_int_equal(shell("rmdir runs"), 0); /* nothing is left in it */
-}
-
-/* -1 where there are none. */
-static int open_terminal(void)
-{
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    if (terminal < 0 || (grantpt(terminal) == 0 && unlockpt(terminal) == 0)) return terminal;
-    close(terminal);
-    return -1;
-}
-
-/* The answer of someone at a terminal. */
-static void answer(const char *run_number, const char *text)
-{
-    const int terminal = open_terminal();
-    assert_true(terminal >= 0);
-    const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-    assert_int_equal(write(terminal, text, strlen(text)), (ssize_t)strlen(text));
-    run("stop %s <'%s'", run_number, ptsname(terminal));
-    close(other);
-    close(terminal);
-}
-
-static void it_asks_first(void **state)
-{
-    (void)state;
-    char number[32];
-    const int terminal = open_terminal();
-    if (terminal < 0) { /* known before a training begins that nobody would end */
-        print_message("no pseudo-terminals here: left out\n");
-        skip();
-    }
-    close(terminal);
-    begin();
-    const pid_t child = start("train c.yaml");
-    json_decref(wait_for_ranks(1));
-    snprintf(number, sizeof number, "%d", (int)child);
-    static const char *const refusals[] = {"n\n", "\n", "yesterday\n", "\004"};
-    for (int i = 0; i < 4; i++) {
-        answer(number, refusals[i]);
-        assert_int_equal(last.code, 1);
-        assert_non_null(strstr(last.err, "Stop run "));
-        assert_non_null(strstr(last.err, "(c.yaml, 1 rank here, step "));
-        assert_non_null(strstr(last.err, "nothing was stopped"));
-        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
-    }
-    answer(number, "Yes\n");
-    assert_int_equal(last.code, 0);
-    assert_non_null(strstr(last.err, "it had no --out: nothing of it is saved"));
-    expect_out(" has ended\n");
-    finish(child);
-    assert_int_equal(last.code, 143);
-}
-
-static void write_note(const running_note *note, const char *name, size_t bytes)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", in_folder("runs"), name);
-    unlink(path);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(note, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void read_note_of(running_note *note, pid_t process)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%d", in_folder("runs"), (int)process);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(note, 1, sizeof *note, file), sizeof *note);
-    fclose(file);
 }
 
 /* Each is passed over, and its process goes on. */
@@ -441,10 +332,13 @@ int main(void)
 {
     allow_leaks();
     const struct CMUnitTest tests[] = {
-        TEST(a_run_is_seen_and_stopped),  TEST(it_asks_first),
-        TEST(no_other_process_is_ended),  TEST(notes_are_read_with_care),
-        TEST(a_window_of_steps_is_noted), TEST(waiting_is_shown),
-        TEST(no_note_is_no_failure),      TEST(all_ranks_of_a_run_are_stopped),
+        TEST(a_run_is_seen_and_stopped),
+        TEST(no_other_process_is_ended),
+        TEST(notes_are_read_with_care),
+        TEST(a_window_of_steps_is_noted),
+        TEST(waiting_is_shown),
+        TEST(no_note_is_no_failure),
+        TEST(all_ranks_of_a_run_are_stopped),
     };
     return cmocka_run_group_tests_name("notes", tests, NULL, NULL);
 }

@@ -1,29 +1,5 @@
-/* watch: what it says of records, of runs that go on, and on a terminal while the file changes. */
-#include "cli/terminal.h"
-
-static void text_locale(void)
-{
-    setenv("LANG", "C", 1);
-    unsetenv("LC_ALL");
-    unsetenv("LC_CTYPE");
-}
-
-/* Records of a run of two epochs: whole.json as it ended; half.json as if ten epochs were wanted, of 40 seconds
- * each, tests and all. Its file is as old as `when` says, for touch. */
-static void records(const char *when)
-{
-    text_locale();
-    write_text("c.yaml", tiny);
-    run("train c.yaml --quiet --record whole.json --epochs 2 --workers 2 --set "
-        "validation.fraction=0.2");
-    expect_ok();
-    assert_int_equal(shell("sed -e 's/\"finished\": true/\"finished\": false/' "
-                           "-e 's/\"epochs\": 2/\"epochs\": 10/' "
-                           "-e 's/^  \"seconds\": .*/  \"seconds\": 80.0,/' whole.json >half.json "
-                           "&& grep -q '\"epochs\": 10' half.json && touch -d '%s' half.json",
-                           when),
-                     0);
-}
+/* watch: what it says of records and of runs that go on. */
+#include "watch/watched.h"
 
 static void a_finished_run_is_shown(void **state)
 {
@@ -144,43 +120,6 @@ static void lines_of_steps_are_as_good(void **state)
     expect(4, "begins no line of train --format json: ");
 }
 
-/* It waits for the file, draws what comes in the place of what was there, and ends with the run; in any width. */
-static void a_terminal_shows_what_comes(void **state)
-{
-    (void)state;
-    static const int widths[] = {100, 60, 30};
-    records("1 hour");
-    for (int i = 0; i < 3; i++) {
-        int widest = 0, line = 0;
-        shell("%s run.json; (sleep 1.5; cp -p half.json run.json; sleep 2; cp whole.json new; "
-              "mv new run.json) >/dev/null 2>&1 &",
-              i == 1 ? ": >" : "rm -f");
-        const char *seen = on_terminal(widths[i], true, "watch run.json");
-        const char *waits = strstr(seen, "waiting for run.json");
-        const char *half = strstr(seen, "run: epoch 2 of 10, step ");
-        const char *whole = strstr(seen, "run: finished, epoch 2 of 2");
-        assert_true(waits != NULL && half > waits && whole > half);
-        assert_non_null(strstr(seen, "\033[J"));
-        const char *up = strstr(half, "\033[J");
-        int rows = 0, moved = 0;
-        for (const char *c = half; c < up; c++) rows += *c == '\n';
-        assert_int_equal(sscanf(up, "\033[J\033[%dA", &moved), 1);
-        assert_int_equal(moved, rows);
-        assert_true(rows < 24);
-        for (const char *c = strchr(half, '\n'); *c != '\0'; c++) {
-            if (*c == '\033')
-                c += strcspn(c, "AJKmH");
-            else
-                line = *c == '\n' ? 0 : line + (*c != '\r');
-            if (line > widest) widest = line;
-        }
-        assert_true(widest <= widths[i]);
-    }
-    int code;
-    on_terminal_until(SIGINT, &code, 100, true, "watch half.json");
-    assert_int_equal(code, 0);
-}
-
 /* A line for each record in the folder and those below it; what is no record is none. */
 static void a_folder_is_a_table(void **state)
 {
@@ -206,13 +145,6 @@ static void a_folder_is_a_table(void **state)
     run("watch none");
     expect(0, "");
     expect_out("no record in none yet");
-    shell("cp whole.json d/sub/a.json");
-    const char *seen = on_terminal(100, true, "watch d"); /* ends, as all have */
-    assert_non_null(strstr(seen, "sub/a"));
-    int code;
-    shell("cp half.json d/sub/a.json");
-    on_terminal_until(SIGINT, &code, 100, true, "watch d");
-    assert_int_equal(code, 0);
 }
 
 /* A record of so many ranks, of which rank r waits r percent of the time; `more` stands in each. */
@@ -363,11 +295,15 @@ static void a_long_epoch_is_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
-        TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
-        TEST(a_terminal_shows_what_comes),   TEST(a_folder_is_a_table),
-        TEST(a_folder_has_shares),           TEST(ranks_have_rows),
-        TEST(a_long_epoch_is_followed),      TEST(an_epoch_that_goes_on_tells_no_time),
+        TEST(a_finished_run_is_shown),
+        TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out),
+        TEST(lines_of_steps_are_as_good),
+        TEST(a_folder_is_a_table),
+        TEST(a_folder_has_shares),
+        TEST(ranks_have_rows),
+        TEST(a_long_epoch_is_followed),
+        TEST(an_epoch_that_goes_on_tells_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
