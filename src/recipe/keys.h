@@ -68,6 +68,9 @@
       "null: what data.name says")                                                                 \
     X(DATA_HORIZON, "data.horizon", INT, "[1,1000000]", "24", FIXED,                               \
       "times that are forecast behind data.context")                                               \
+    X(DATA_TIME, "data.time", STRING, NULL, NULL, FIXED,                                           \
+      "column of a series' times, which forecasts are called by: dates, or numbers such as "       \
+      "seconds since 1970, which then are no input; null: the first column of dates")              \
     X(DATA_TEXT, "data.text", STRING, NULL, NULL, SAID,                                            \
       "text file whose next token is learned, or a folder with files such as ptb.train.txt, "      \
       "ptb.valid.txt and ptb.test.txt (docs/texts.md); null: what data.name says")                 \

@@ -7,24 +7,26 @@
 
 static lki_table table;
 
-static void open_csv(const char *text)
+/* `name` is opened as a column of texts; NULL: none is. */
+static void open_csv(const char *text, const char *name)
 {
     static char path[4300];
     snprintf(path, sizeof path, "%s/s.csv", folder);
     LKT_OK(lks_file_write(path, text, strlen(text)));
-    LKT_OK(lki_csv_open(&table, context, path, &(lki_csv_opts){.threads = 1}));
+    LKT_OK(lki_csv_open(&table, context, path,
+                        &(lki_csv_opts){.threads = 1, .texts = &name, .text_count = name != NULL}));
 }
 
 /* Rows of "time;number": the times are found, and behind the last comes `next` (NULL: nobody knows). */
-static void follows(const char *const times[], const char *next)
+static void follows(const char *name, const char *const times[], const char *next)
 {
     char text[1000] = "number;time\n";
     const char *const *found;
     lki_arena arena = {.context = context};
     int rows = 0;
     for (; times[rows] != NULL; rows++) sprintf(text + strlen(text), "%d;%s\n", rows, times[rows]);
-    open_csv(text);
-    LKT_OK(lki_times_of(&found, &arena, &table));
+    open_csv(text, name);
+    LKT_OK(lki_times_of(&found, &arena, &table, name));
     assert_non_null(found);
     for (int i = 0; i < rows; i++) assert_string_equal(found[i], times[i]);
     if (next == NULL)
@@ -34,7 +36,8 @@ static void follows(const char *const times[], const char *next)
     lki_arena_release(&arena);
     lki_table_close(&table);
 }
-#define FOLLOWS(next, ...) follows((const char *const[]){__VA_ARGS__, NULL}, next)
+#define FOLLOWS(next, ...) follows(NULL, (const char *const[]){__VA_ARGS__, NULL}, next)
+#define NAMED(next, ...)   follows("time", (const char *const[]){__VA_ARGS__, NULL}, next)
 
 static void steps_that_are_constant_go_on(void **state)
 {
@@ -72,8 +75,8 @@ static void is_no_time(const char *rows)
     const char *const *found;
     lki_arena arena = {.context = context};
     snprintf(text, sizeof text, "time\n%s\n", rows);
-    open_csv(text);
-    LKT_OK(lki_times_of(&found, &arena, &table));
+    open_csv(text, NULL);
+    LKT_OK(lki_times_of(&found, &arena, &table, NULL));
     if (found != NULL) fail_msg("%s is taken for a time", rows);
     lki_arena_release(&arena);
     lki_table_close(&table);
@@ -127,11 +130,64 @@ static void the_first_column_of_times_is_meant(void **state)
     const char *const *found;
     lki_arena arena = {.context = context};
     (void)state;
-    open_csv("who,a,when,then\nx,1,2020-01-01,2021-01-01\ny,2,2020-01-02,2021-01-03\n");
-    LKT_OK(lki_times_of(&found, &arena, &table));
+    open_csv("who,a,when,then\nx,1,2020-01-01,2021-01-01\ny,2,2020-01-02,2021-01-03\n", NULL);
+    LKT_OK(lki_times_of(&found, &arena, &table, NULL));
     assert_string_equal(found[1], "2020-01-02");
     assert_string_equal(found[2], "2020-01-03");
     lki_arena_release(&arena);
+    lki_table_close(&table);
+}
+
+/* Of the column that is named, as the file writes them. */
+static void numbers_are_times_where_they_are_named(void **state)
+{
+    (void)state;
+    NAMED("2016-07-03", "2016-07-01", "2016-07-02");
+    NAMED("3", "0", "1", "2");
+    NAMED("1467334800", "1467327600", "1467331200");
+    NAMED("0", "-2", "-1");
+    NAMED("0.4", "0.1", "0.2", "0.3"); /* whose steps differ as doubles */
+    NAMED("2.0", "0.0", "0.5", "1.0", "1.5");
+    NAMED("1", "-0.5", "0", "0.5");
+    NAMED("1.25", ".5", "0.75", "1.00"); /* with as many decimals as are needed */
+    NAMED("-0.25", "-0.75", "-0.50");
+    NAMED("100000000000000000", "99999999999999998", "99999999999999999");
+    NAMED(NULL, "7");
+    NAMED(NULL, "0", "1", "3");
+    NAMED(NULL, "2", "1", "0");
+    NAMED(NULL, "1", "1", "1");
+    NAMED(NULL, "1e3", "2e3", "3e3"); /* times, but nobody counts in these */
+    NAMED(NULL, "0", "1", "2", "+3");
+    NAMED(NULL, "0", "100000000000000000", "200000000000000000");
+    NAMED(NULL, "0.00000000000000000000", "1.00000000000000000000");
+}
+
+static void named_fails(const char *text, lks_status wanted, const char *part)
+{
+    const char *const *found;
+    lki_arena arena = {.context = context};
+    open_csv(text, "t");
+    LKT_FAILS(wanted, part, lki_times_of(&found, &arena, &table, "t"));
+    lki_arena_release(&arena);
+    lki_table_close(&table);
+}
+
+/* The first row that has none is told, of the form that goes on for longer. */
+static void what_is_named_has_times(void **state)
+{
+    const char *const *found;
+    (void)state;
+    named_fails("t,a\n0,1\n1,2\nx,3\n", LKS_E_FORMAT,
+                "s.csv, line 4: column 't' has 'x', expected times (data.time): numbers, or dates");
+    named_fails("t,a\n0,1\n,2\n", LKS_E_FORMAT, "s.csv, line 3: column 't' has '', expected");
+    named_fails("t,a\n2020-01-01,1\n2020-01-02,2\n7,2\n", LKS_E_FORMAT,
+                "line 4: column 't' has '7'");
+    open_csv("t,a\n0,1\n1,2\n", "t");
+    LKT_OK(lki_times_of(&found, NULL, &table, "u")); /* not in this table */
+    assert_null(found);
+    table.column[0].kind = LKI_COLUMN_SKIPPED;
+    LKT_FAILS(LKS_E_INVALID, "has the times (data.time), but is left out; drop it from data.ignore",
+              lki_times_of(&found, NULL, &table, "t"));
     lki_table_close(&table);
 }
 
@@ -143,7 +199,7 @@ static lks_dataset *open_days(bool last)
     lki_encoding encoding;
     memset(used, 1, sizeof used);
     for (int i = 0; i < 6; i++) sprintf(text + strlen(text), "2020-01-%02d,%d\n", i + 1, i);
-    open_csv(text);
+    open_csv(text, NULL);
     LKT_OK(lki_encoding_fit(&encoding, context, &table, used,
                             &(lki_encoding_opts){.series = true, .task = LKI_TASK_REGRESSION}));
     const lki_series_opts opts = {
@@ -179,9 +235,14 @@ static void samples_are_called_by_their_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(steps_that_are_constant_go_on),      TEST(steps_that_differ_do_not),
-        TEST(other_texts_are_no_times),           TEST(forms_that_differ_are_no_times),
-        TEST(the_first_column_of_times_is_meant), TEST(samples_are_called_by_their_times),
+        TEST(steps_that_are_constant_go_on),
+        TEST(steps_that_differ_do_not),
+        TEST(other_texts_are_no_times),
+        TEST(forms_that_differ_are_no_times),
+        TEST(the_first_column_of_times_is_meant),
+        TEST(samples_are_called_by_their_times),
+        TEST(numbers_are_times_where_they_are_named),
+        TEST(what_is_named_has_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

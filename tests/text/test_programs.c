@@ -337,85 +337,6 @@ static void series_have_errors_by_time(void **state)
     json_decref(json);
 }
 
-/* What comes behind the rows of another file is what the network says of these rows in the first: by the means of that one's
- * training, whichever the file has, and with neither the first file nor columns that are left out. */
-static void series_are_forecast_beyond_their_end(void **state)
-{
-    (void)state;
-    char text[4000] = "day,a,b\n", part[4000] = "b,a\n", one[31], two[31], line[100];
-    for (int i = 0; i < 120; i++) {
-        sprintf(text + strlen(text), "d%d,%d,%d\n", i, 100 * (i % 7), (i * i) % 5);
-        if (i >= 90 && i < 99) sprintf(part + strlen(part), "%d,%d\n", (i * i) % 5, 100 * (i % 7));
-    }
-    write_text("s.csv", text);
-    write_text("part.csv", part);
-    write_text("s.yaml", "data: {series: s.csv, context: 8, horizon: 2, test_fraction: 0.25, "
-                         "targets: [b], ignore: [day]}\n"
-                         "model: {layers: [lstm: 5, select: -1, dense: 2]}\n"
-                         "train: {batch_size: 8, replicas: 2, epochs: 2}\n");
-    run("train s.yaml --out run --quiet");
-    expect_ok();
-    run("predict s.yaml --out run --format csv");
-    expect_ok();
-    expect_out("sample,b +1,b +2,b +1_true,b +2_true\n90,");
-    const char *from = strstr(last.out, "\n99,"); /* the row of its first target */
-    assert_non_null(from);
-    assert_int_equal(sscanf(from, " 99,%30[^,],%30[^,],", one, two), 2);
-    snprintf(line, sizeof line, "sample,b +1,b +2\n9,%s,%s\n", one, two);
-    assert_int_equal(shell("cp -r run old && rm old/columns.txt"), 0); /* of a version without it */
-    run("predict s.yaml --out old --table part.csv --format csv");
-    expect_ok();
-    assert_string_equal(last.out, line);
-    remove("s.csv");
-    run("predict s.yaml --out run --table part.csv --format csv");
-    expect_ok();
-    assert_string_equal(last.out, line);
-    write_text("short.csv", "a,b\n1,2\n");
-    run("predict s.yaml --out run --table short.csv");
-    expect(2, "'short.csv' has 1 row, expected at least the 8 that a sample sees (data.context)");
-    write_text("other.csv", "a,c\n1,2\n");
-    run("predict s.yaml --out run --table other.csv");
-    expect(2, "'other.csv'");
-    write_text("table.yaml", "data: {table: part.csv}\nmodel: {layers: [dense: 1]}\n");
-    run("train table.yaml --out table --quiet");
-    expect_ok();
-    run("predict s.yaml --out table --table part.csv");
-    expect(5, "'part.csv' cannot be forecast by a training whose columns were a table's");
-    sprintf(text + strlen(text), "d120,7,7\nd121,7,7\n"); /* one of them is trained with */
-    write_text("s.csv", text);
-    run("eval s.yaml --out run");
-    expect(5, "'s.csv': column 'a' has mean");
-}
-
-/* Forecasts are called by the times of the file, and behind its end by the time that comes next, if there is one. */
-static void forecasts_have_the_times_of_the_file(void **state)
-{
-    (void)state;
-    char text[2000] = "day,a\n";
-    for (int i = 0; i < 28; i++)
-        sprintf(text + strlen(text), "2021-02-%02d 12:00,%d\n", i + 1, i % 5);
-    write_text("s.csv", text);
-    write_text("s.yaml", "data: {series: s.csv, context: 3, horizon: 2, test_fraction: 0.25}\n"
-                         "model: {layers: [flatten, {dense: 2}]}\n"
-                         "train: {batch_size: 4, replicas: 2}\n");
-    run("train s.yaml --out run --quiet");
-    expect_ok();
-    run("predict s.yaml --out run --format csv");
-    expect_ok();
-    expect_out("sample,a +1,a +2,a +1_true,a +2_true\n2021-02-22 12:00,");
-    run("predict s.yaml --out run --table s.csv --format csv");
-    expect_ok();
-    expect_out("sample,a +1,a +2\n2021-03-01 12:00,");
-    run("predict s.yaml --out run --table s.csv --format json");
-    expect_ok();
-    expect_out("{\"sample\": 28, \"time\": \"2021-03-01 12:00\", \"predicted\": {");
-    sprintf(text + strlen(text), "2021-03-02 12:00,0\n"); /* a day is left out */
-    write_text("s.csv", text);
-    run("predict s.yaml --out run --table s.csv --format csv");
-    expect_ok();
-    expect_out("sample,a +1,a +2\n29,");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,8 +349,6 @@ int main(void)
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
-        TEST(series_are_forecast_beyond_their_end),
-        TEST(forecasts_have_the_times_of_the_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

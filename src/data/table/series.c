@@ -149,7 +149,8 @@ static lks_status name_units(series *all, int64_t horizon)
     return LKS_OK;
 }
 
-static lks_status fill_series(series *all, const lki_table *table, int64_t horizon)
+static lks_status fill_series(series *all, const lki_table *table, int64_t horizon,
+                              const char *time)
 {
     void *memory;
     lki_encoding *e = &all->encoding;
@@ -160,7 +161,7 @@ static lks_status fill_series(series *all, const lki_table *table, int64_t horiz
     all->x = memory;
     LKI_TRY(lki_encoding_apply(e, table, all->x, NULL));
     LKI_TRY(name_units(all, horizon));
-    LKI_TRY(lki_times_of(&all->time, &e->arena, table));
+    LKI_TRY(lki_times_of(&all->time, &e->arena, table, time));
     all->hash = lki_hash_link(lki_hash(all->target, (size_t)e->targets * sizeof(int)), all->rows,
                               lki_hash(all->x, bytes));
     return LKS_OK;
@@ -185,7 +186,7 @@ lks_status lki_series_open(lks_dataset **out, const lki_table *table, lki_encodi
     if (status == LKS_OK) {
         *set->all = (series){.users = 1, .encoding = *encoding};
         *encoding = (lki_encoding){0};
-        status = fill_series(set->all, table, opts->horizon);
+        status = fill_series(set->all, table, opts->horizon, opts->time);
     }
     if (status == LKS_OK)
         status = opts->last

@@ -7,7 +7,7 @@
  *   sample 1    [x x x]y y
  *
  * A part of a series are the windows whose targets lie in its rows; their samples may begin before them, as
- * forecasters are tested (H. Zhou et al.: "Informer", 2021). Columns of texts, such as dates, are left out. A sample
+ * forecasters are tested (H. Zhou et al.: "Informer", 2021). Columns of texts are left out, such as dates, and that of times. A sample
  * is called by the time of its first target, where the file has times (times.h).
  */
 #ifndef LKI_DATA_TABLE_SERIES_H
@@ -20,6 +20,7 @@
 typedef struct lki_series_opts {
     int64_t context, horizon, stride; /* each at least 1 */
     int64_t first, count;             /* rows that targets are in */
+    const char *time; /* the column that has times (times.h); NULL: the first of dates */
     bool
         last; /* in their place one sample, the last rows; its target is not there yet, and read as zeros */
 } lki_series_opts;

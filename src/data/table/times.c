@@ -1,9 +1,12 @@
 #include "data/table/times.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/float.h"
+#include "numeric/decimal.h"
 
 /* Parts of a time, in the order in which they are written. */
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, PARTS };
@@ -141,14 +144,62 @@ static void write_instant(char out[LONGEST], const instant *t, const form *f)
     snprintf(out + used, LONGEST - used, "%s", f->zulu ? "Z" : "");
 }
 
+/* ---------------------------------------------------------------- numbers */
+
+/* Steps are counted in units of the last decimal that a number of the column has, up to so many. */
+static const int64_t MOST_UNITS = 100000000000000000;
+
+typedef struct numbers {
+    int decimals; /* the most of any */
+    bool differ;  /* others have fewer */
+    bool counted; /* all are digits and a point, and no more units */
+    int64_t last, step;
+} numbers;
+
+static int decimals_of(cursor c)
+{
+    const char *point = memchr(c.at, '.', (size_t)(c.end - c.at));
+    return point != NULL ? (int)(c.end - point) - 1 : 0;
+}
+
+/* False: it has an exponent, or too many units. */
+static bool count_units(int64_t *out, cursor c, int decimals)
+{
+    const bool negative = c.at < c.end && *c.at == '-';
+    int64_t units = 0;
+    for (const char *at = c.at + negative; at < c.end; at++) {
+        if (*at == '.') continue;
+        if (*at < '0' || *at > '9' || units > MOST_UNITS) return false;
+        units = units * 10 + *at - '0';
+    }
+    for (int k = decimals_of(c); k < decimals && units <= MOST_UNITS; k++) units *= 10;
+    *out = negative ? -units : units;
+    return units <= MOST_UNITS;
+}
+
+static void write_number(char out[LONGEST], int64_t units, const numbers *n)
+{
+    const uint64_t size = units < 0 ? -(uint64_t)units : (uint64_t)units;
+    char digits[LONGEST];
+    int decimals = n->decimals;
+    /* At least one digit in front of the point. */
+    const int count = snprintf(digits, sizeof digits, "%0*" PRIu64, decimals + 1, size);
+    const int whole = count - decimals;
+    while (n->differ && decimals > 0 && digits[whole + decimals - 1] == '0') decimals--;
+    snprintf(out, LONGEST, "%s%.*s%s%.*s", units < 0 ? "-" : "", whole, digits,
+             decimals > 0 ? "." : "", decimals, digits + whole);
+}
+
 /* ---------------------------------------------------------------- columns */
 
 typedef struct column {
     int number;
-    form form;
+    size_t bytes; /* of all its texts, with a '\0' behind each */
+    form form;    /* of dates; */
     instant last;
     int64_t seconds, months; /* of every step; 0: they differ */
-    size_t bytes;            /* of all its texts, with a '\0' behind each */
+    bool has_numbers;        /* in their place these */
+    numbers numbers;
 } column;
 
 static cursor text_of(const lki_table *table, int64_t row, int number)
@@ -182,18 +233,53 @@ static void follow(column *c, int64_t row, const instant *now)
     if (c->months != months) c->months = 0;
 }
 
-static bool has_times(column *out, const lki_table *table, int number)
+static size_t bytes_of(cursor text)
+{
+    return (size_t)(text.end - text.at);
+}
+
+/* The rows from the first on that have a time. */
+static int64_t take_dates(column *out, const lki_table *table, int number)
 {
     *out = (column){.number = number};
     for (int64_t row = 0; row < table->rows; row++) {
         const cursor text = text_of(table, row, number);
         instant now;
         form one;
-        if (!read_instant(&now, &one, text) || !join_forms(&out->form, &one)) return false;
+        if (!read_instant(&now, &one, text) || !join_forms(&out->form, &one)) return row;
         follow(out, row, &now);
-        out->bytes += (size_t)(text.end - text.at) + 1;
+        out->bytes += bytes_of(text) + 1;
     }
-    return table->rows > 0;
+    return table->rows;
+}
+
+static void follow_number(numbers *n, int64_t row, cursor text)
+{
+    int64_t now = 0;
+    n->counted = n->counted && count_units(&now, text, n->decimals);
+    if (row == 1) n->step = now - n->last;
+    if (row > 1 && n->step != now - n->last) n->step = 0;
+    n->last = now;
+}
+
+/* Likewise. */
+static int64_t take_numbers(column *out, const lki_table *table, int number)
+{
+    numbers *n = &out->numbers;
+    *out = (column){.number = number, .has_numbers = true, .numbers.counted = true};
+    for (int64_t row = 0; row < table->rows; row++) {
+        const cursor text = text_of(table, row, number);
+        const int decimals = decimals_of(text);
+        double value;
+        if (!lki_decimal_read(text.at, bytes_of(text), &value)) return row;
+        n->differ = n->differ || (row > 0 && decimals != n->decimals);
+        if (decimals > n->decimals) n->decimals = decimals;
+        out->bytes += bytes_of(text) + 1;
+    }
+    n->counted = n->decimals < LONGEST / 2;
+    for (int64_t row = 0; row < table->rows; row++)
+        follow_number(n, row, text_of(table, row, number));
+    return table->rows;
 }
 
 /* Behind the last; false: nobody knows. */
@@ -214,36 +300,85 @@ static bool next_instant(instant *out, const column *c)
     return c->seconds > 0 || c->months > 0;
 }
 
+/* The same, as it would stand in the file. */
+static bool write_next(char out[LONGEST], const column *c)
+{
+    const numbers *n = &c->numbers;
+    instant next;
+    if (c->has_numbers && n->counted && n->step > 0) {
+        write_number(out, n->last + n->step, n);
+        return true;
+    }
+    if (c->has_numbers || !next_instant(&next, c)) return false;
+    write_instant(out, &next, &c->form);
+    return true;
+}
+
 static lks_status copy_times(const char **out, lki_arena *arena, const lki_table *table,
                              const column *c)
 {
     void *memory;
     char next[LONGEST];
-    instant behind;
     LKI_TRY(lki_arena_alloc(arena, &memory, c->bytes, "times of a series"));
     char *to = memory;
     for (int64_t row = 0; row < table->rows; row++) {
         const cursor text = text_of(table, row, c->number);
-        const size_t bytes = (size_t)(text.end - text.at);
+        const size_t bytes = bytes_of(text);
         out[row] = memcpy(to, text.at, bytes);
         to[bytes] = '\0';
         to += bytes + 1;
     }
-    if (!next_instant(&behind, c)) return LKS_OK;
-    write_instant(next, &behind, &c->form);
+    if (!write_next(next, c)) return LKS_OK;
     return lki_arena_string(arena, &out[table->rows], next);
 }
 
-lks_status lki_times_of(const char *const **out, lki_arena *arena, const lki_table *table)
+/* The first column of dates; false: there is none. */
+static bool find_dates(column *out, const lki_table *table)
+{
+    for (int number = 0; number < table->columns; number++)
+        if (table->column[number].kind == LKI_COLUMN_TEXTS &&
+            take_dates(out, table, number) == table->rows)
+            return true;
+    return false;
+}
+
+static lks_status take_named(column *out, const lki_table *table, int number)
+{
+    const char *name = table->column[number].name;
+    char place[LKI_TABLE_PLACE];
+    if (table->column[number].kind != LKI_COLUMN_TEXTS)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "'%s': column '%.60s' has the times (data.time), but is left out; drop it "
+                        "from data.ignore",
+                        table->path, name);
+    const int64_t dates = take_dates(out, table, number);
+    if (dates == table->rows) return LKS_OK;
+    const unsigned saved = lki_float_enter();
+    const int64_t count = take_numbers(out, table, number);
+    lki_float_leave(saved);
+    if (count == table->rows) return LKS_OK;
+    const int64_t row = dates > count ? dates : count;
+    const cursor text = text_of(table, row, number);
+    return LKI_FAIL(
+        LKS_E_FORMAT,
+        "%s: column '%.60s' has '%.*s', expected times (data.time): numbers, or dates of "
+        "one form such as 2016-07-01 00:00",
+        lki_table_place(table, row, place), name,
+        (int)(bytes_of(text) < LONGEST ? bytes_of(text) : LONGEST), text.at);
+}
+
+lks_status lki_times_of(const char *const **out, lki_arena *arena, const lki_table *table,
+                        const char *name)
 {
     column found;
     void *memory;
-    int number = 0;
+    int number;
     *out = NULL;
-    while (number < table->columns &&
-           (table->column[number].kind != LKI_COLUMN_TEXTS || !has_times(&found, table, number)))
-        number++;
-    if (number == table->columns) return LKS_OK;
+    if (name == NULL && !find_dates(&found, table)) return LKS_OK;
+    if (name != NULL) {
+        if (lki_table_find(&number, table, name) != LKS_OK) return LKS_OK;
+        LKI_TRY(take_named(&found, table, number));
+    }
     LKI_TRY(lki_arena_alloc(arena, &memory,
                             lki_times((size_t)table->rows + 1, sizeof(const char *)),
                             "times of a series"));

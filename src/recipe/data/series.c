@@ -25,7 +25,22 @@ static lki_series_opts windows_of(const lki_config *config)
                              .horizon = lki_config_int(config, LKI_KEY_DATA_HORIZON),
                              .stride = lki_config_has(config, LKI_KEY_DATA_STRIDE)
                                            ? lki_config_int(config, LKI_KEY_DATA_STRIDE)
-                                           : 1};
+                                           : 1,
+                             .time = lki_config_text(config, LKI_KEY_DATA_TIME)};
+}
+
+/* The column of times is no input: it has texts, whatever these look like. */
+static lks_status series_csv_opts(lki_csv_opts *out, lki_config *config)
+{
+    const char *time = lki_config_text(config, LKI_KEY_DATA_TIME);
+    LKI_TRY(lki_table_csv_opts(out, config));
+    if (time == NULL) return LKS_OK;
+    const char **names = lki_heap_alloc(&config->heap, sizeof *names);
+    if (names == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    names[0] = time; /* data.texts is for tables */
+    out->texts = names;
+    out->text_count = 1;
+    return LKS_OK;
 }
 
 /* Those before the rows of validation and test. */
@@ -44,7 +59,7 @@ static lks_status read_series_training(lki_table *table, lki_encoding *encoding,
                                        lks_context *context)
 {
     lki_csv_opts opts;
-    LKI_TRY(lki_table_csv_opts(&opts, config));
+    LKI_TRY(series_csv_opts(&opts, config));
     LKI_TRY(lki_csv_open(table, context, lki_config_text(config, LKI_KEY_DATA_SERIES), &opts));
     return lki_table_fit(encoding, config, context, table, mark_first);
 }
@@ -93,7 +108,7 @@ lks_status lki_series_source_open_new(lks_dataset **out, lki_config *config, lks
     lki_csv_opts csv;
     opts.last = true;
     *out = NULL;
-    LKI_TRY(lki_table_csv_opts(&csv, config));
+    LKI_TRY(series_csv_opts(&csv, config));
     csv.lenient = true; /* columns that are left out may be missing */
     lks_status status = kept != NULL ? lki_encoding_read(&encoding, context, kept)
                                      : read_series_training(&table, &encoding, config, context);

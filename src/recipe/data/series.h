@@ -8,8 +8,8 @@
 /* data.name of such data, and the keys of "data" that are for it. */
 #define LKI_SERIES_NAME "series"
 #define LKI_SERIES_KEYS                                                                            \
-    "series context horizon stride test_fraction targets standardize ignore missing separator "    \
-    "header"
+    "series context horizon stride time test_fraction targets standardize ignore missing "         \
+    "separator header"
 
 /* The training or the test split: the test is the end of the series. `training`: the data set for training, which has what
  * is read of it already; or NULL. */
