@@ -118,12 +118,36 @@ static void times_may_be_numbers(void **state)
     expect(2, "'s.csv': column 'when' has texts, expected numbers of a series");
 }
 
+static void a_series_without_a_test_says_how_to_have_one(void **state)
+{
+    (void)state;
+    static const char *const verbs[] = {"eval", "predict"};
+    char text[1000] = "a\n";
+    for (int i = 0; i < 28; i++) sprintf(text + strlen(text), "%d\n", i % 5);
+    write_text("s.csv", text);
+    write_text("s.yaml", "data: {series: s.csv, context: 3, horizon: 2}\n"
+                         "model: {layers: [flatten, {dense: 2}]}\n"
+                         "train: {batch_size: 4, replicas: 2}\n");
+    run("train s.yaml --out run --quiet");
+    expect_ok();
+    for (int i = 0; i < 2; i++) {
+        run("%s s.yaml --out run", verbs[i]);
+        expect(2,
+               "'s.csv' has no rows to test with: data.test_fraction is null, expected the share "
+               "of its rows that are held back at its end, such as 0.2; give that of the "
+               "training, or --split train");
+        run("%s s.yaml --out run --split train", verbs[i]);
+        expect(0, "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(series_are_forecast_beyond_their_end),
         TEST(forecasts_have_the_times_of_the_file),
         TEST(times_may_be_numbers),
+        TEST(a_series_without_a_test_says_how_to_have_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,13 @@ static lks_status series_split(int64_t *first, int64_t *count, const lki_config 
 {
     int64_t train, rest;
     LKI_TRY(split_rows(&train, &rest, config, rows));
+    if (test && rest == rows)
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "'%.200s' has no rows to test with: data.test_fraction is null, expected the "
+            "share of its rows that are held back at its end, such as 0.2; give that "
+            "of the training, or --split train",
+            lki_config_text(config, LKI_KEY_DATA_SERIES));
     *first = test ? rest : 0;
     *count = test ? rows - rest : rest;
     return LKS_OK;
