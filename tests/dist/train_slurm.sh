@@ -2,23 +2,9 @@
 # Trainings under a real Slurm with two nodes (slurm.sh): by srun, and as the job that `lockstep slurm` prints,
 # which saves when its time is up, is queued again, and ends with the hash of one process.
 #   train_slurm.sh BUILD MPI...    the MPIs that there are modules for
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd) build=$(cd "$1" && pwd) name=slurm mpiexec=/usr/bin/mpirun.openmpi
-shift
-mpis=" $* "
-[ $# -gt 0 ] || { echo "this build has no module for MPI: skipped"; exit 77; }
-. "$here/launchers.sh"
-folder=$(mktemp -d)
-trap '"$here/slurm.sh" stop "$folder/slurm"; rm -rf "$folder"' EXIT
-found=0
-"$here/slurm.sh" start "$folder/slurm" || found=$?
-[ $found = 0 ] || exit $found
-. "$folder/slurm/env"
-mkdir "$folder/bin"
-cp "$build/cli/lockstep" "$folder/bin/lockstep"
-program=$folder/bin/lockstep
-export LKS_MODULES=$build/modules
-cd "$folder"
+. "${0%/*}/in_slurm.sh" "$@"
+needs_mpi
+begin cli/lockstep
 cp "$here/dense.yaml" .
 
 "$program" train dense.yaml --workers 1 >log
@@ -37,8 +23,6 @@ check() {
 [[ $mpis != *' mpich '* ]] || check pmi2
 
 # Each rank has the cores that srun was asked for, also where no plugin binds it to them; and the doctor sees that.
-way=pmix
-[[ $mpis == *' openmpi '* ]] || way=pmi2
 srun --quiet --mpi=$way -N2 -n2 --cpus-per-task=1 "$program" doctor --format json >out 2>&1 || [ $? = 10 ] || failed=1
 lines 2 '"workers": 1,'
 lines 2 '"library": "(Open MPI|MPICH) '
@@ -85,6 +69,4 @@ state "$job" COMPLETED
 expected=$("$program" train dense.yaml --steps $steps --quiet)
 grep -qx "$expected" dense-$job.out && grep -q 'continuing from step' dense-$job.out && [ -e dense/ranks/rank-1.log ] ||
     { echo "slurm: the job does not end with '$expected'"; failed=1; }
-nobody "$program"
-[ $failed = 0 ] || tail -n 20 dense-*.out "$folder"/slurm/log/*.log
-exit $failed
+end dense-*.out

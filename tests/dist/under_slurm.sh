@@ -1,20 +1,8 @@
 #!/usr/bin/env bash
 # Ranks under a real Slurm with two nodes (slurm.sh), by srun, mpirun and sbatch.
 #   under_slurm.sh BUILD MPI...    the MPIs that there are modules for
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd) build=$(cd "$1" && pwd) name=slurm mpiexec=/usr/bin/mpirun.openmpi
-shift
-mpis=" $* "
-. "$here/launchers.sh"
-folder=$(mktemp -d)
-trap '"$here/slurm.sh" stop "$folder/slurm"; rm -rf "$folder"' EXIT
-found=0
-"$here/slurm.sh" start "$folder/slurm" || found=$?
-[ $found = 0 ] || exit $found
-. "$folder/slurm/env"
-cp "$build/tests/lkt_ranks" "$folder/ranks"
-program=$folder/ranks
-export LKS_MODULES=$build/modules
+. "${0%/*}/in_slurm.sh" "$@"
+begin tests/lkt_ranks
 by_srun() { timeout -k 5 60 srun --quiet "$@"; }
 
 expect 0 '^n1$' by_srun -N2 -n2 printenv SLURMD_NODENAME
@@ -38,6 +26,4 @@ expect 0 '^rank 0 of 1' by_srun -N1 -n1 "$program" join
 printf '#!/bin/sh\n%s join\n' "$program" >"$folder/job"
 expect 0 '' timeout 60 sbatch --quiet --wait -N2 -n4 -o "$folder/job.out" "$folder/job"
 grep -q '^rank 0 of 1, ' "$folder/job.out" || { echo "sbatch: $(cat "$folder/job.out")"; failed=1; }
-nobody "$program"
-[ $failed = 0 ] || tail -n 20 "$folder"/slurm/log/*.log
-exit $failed
+end

@@ -1,25 +1,9 @@
 #!/usr/bin/env bash
 # Verbs beside `train` under a real Slurm with two nodes (slurm.sh), by srun: what they leave is what one process leaves.
 #   verbs_slurm.sh BUILD MPI...    the MPIs that there are modules for
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd) build=$(cd "$1" && pwd) name=slurm mpiexec=/usr/bin/mpirun.openmpi
-shift
-mpis=" $* "
-[ $# -gt 0 ] || { echo "this build has no module for MPI: skipped"; exit 77; }
-. "$here/launchers.sh"
-folder=$(mktemp -d)
-trap '"$here/slurm.sh" stop "$folder/slurm"; rm -rf "$folder"' EXIT
-found=0
-"$here/slurm.sh" start "$folder/slurm" || found=$?
-[ $found = 0 ] || exit $found
-. "$folder/slurm/env"
-mkdir "$folder/bin"
-cp "$build/cli/lockstep" "$folder/bin/lockstep"
-program=$folder/bin/lockstep
-export LKS_MODULES=$build/modules
-cd "$folder"
-way=pmix
-[[ $mpis == *' openmpi '* ]] || way=pmi2
+. "${0%/*}/in_slurm.sh" "$@"
+needs_mpi
+begin cli/lockstep
 two() { timeout -k 5 60 srun --quiet --mpi=$1 -N2 -n2 "${@:2}"; }
 
 # ---- data shard: two ranks make the files of one, and each makes its part.
@@ -92,6 +76,4 @@ for mpi in none:none pmix:openmpi pmi2:mpich; do
         { echo "slurm: --mpi=${mpi%:*}: not the text of one process:"; cat out; failed=1; }
 done
 
-nobody "$program"
-[ $failed = 0 ] || tail -n 20 "$folder"/slurm/log/*.log
-exit $failed
+end
