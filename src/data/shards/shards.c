@@ -174,8 +174,8 @@ __attribute__((target("avx2"))) static bool standardise_avx2(float *to, const fl
                                                              const double *inverse, int64_t count)
 {
     const __m256i infinite = _mm256_set1_epi32(0x7f800000);
-    const int64_t ahead = (-(uintptr_t)to & 31) / sizeof(float),
-                  begin = ahead < count ? ahead : count;
+    const int64_t ahead = (int64_t)((32 - (uintptr_t)to % 32) % 32 / sizeof(float));
+    const int64_t begin = ahead < count ? ahead : count;
     const int64_t end = begin + (count - begin) / 8 * 8;
     __m256i bad = _mm256_setzero_si256();
     if (!standardise_by(to, from, mean, inverse, begin)) return false;
