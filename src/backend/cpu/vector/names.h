@@ -62,7 +62,6 @@
 #define first_panel                      LKI_ISA_NAME(first_panel)
 #define first_panel_wide                 LKI_ISA_NAME(first_panel_wide)
 #define first_run                        LKI_ISA_NAME(first_run)
-#define first_sums                       LKI_ISA_NAME(first_sums)
 #define first_unpack                     LKI_ISA_NAME(first_unpack)
 #define first_vectors                    LKI_ISA_NAME(first_vectors)
 #define first_weights                    LKI_ISA_NAME(first_weights)

@@ -230,6 +230,11 @@ static int64_t first_columns(const lki_conv_shape *s)
     return (s->filters + LANES - 1) / LANES * LANES;
 }
 
+static int64_t first_count(const lki_conv_shape *s)
+{
+    return s->kernel[0] * s->kernel[1] * s->channels * first_columns(s);
+}
+
 /* With many terms the general kernel's larger strips are better, which has no bytes. */
 static bool first_is_long(const lki_conv_shape *s)
 {
@@ -240,21 +245,7 @@ static bool first_is_long(const lki_conv_shape *s)
 static size_t vector_first_sums_bytes(const lki_conv_shape *s)
 {
     if (first_is_long(s)) return LKI_ISA_NAME(lki_conv_sums_bytes)(s);
-    const int64_t terms = s->kernel[0] * s->kernel[1] * s->channels;
-    return sizeof(double) * (size_t)((2 * terms + 1) * first_columns(s));
-}
-
-static conv_sums first_sums(const lki_conv_shape *s, void *memory)
-{
-    const int64_t columns = first_columns(s);
-    const int64_t count = s->kernel[0] * s->kernel[1] * s->channels * columns;
-    double *total = memory;
-    float *block = (float *)(void *)(total + count + columns);
-    return (conv_sums){.count = count,
-                       .total = total,
-                       .bias = total + count,
-                       .block = block,
-                       .group = block + count};
+    return conv_sums_bytes(first_count(s), first_columns(s), INT64_MAX);
 }
 
 /* Panels into the parameter's order. */
@@ -286,7 +277,7 @@ static void vector_first_weight(const lki_conv_shape *s, int64_t count, const lk
         if (first_image(&f, g->x, n, images + image * (size_t)n) == g->x)
             x = (const char *)g->x; /* they are read as they lie */
     first_strip strip = {.kept = images + first_image_bytes(s, count),
-                         .sums = first_sums(s, g->sums)};
+                         .sums = conv_sums_in(g->sums, first_count(s), INT64_MAX)};
     if (g->sample == 0) memset(strip.sums.bias, 0, sizeof(double) * (size_t)first_columns(s));
     for (int64_t at = 0; at < all; at += strip.pixels) {
         const int64_t sample = at / pixels, left = all - at;

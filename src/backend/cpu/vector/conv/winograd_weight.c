@@ -33,8 +33,8 @@ static int64_t sum_count(const lki_conv_shape *s)
 
 static int64_t sum_terms(const lki_conv_shape *s)
 {
-    const int64_t side = s->winograd;
-    return conv_terms(s, (s->out[0] + side - 1) / side * ((s->out[1] + side - 1) / side));
+    const winograd w = winograd_of(s, 1);
+    return conv_terms(s, winograd_tiles(&w, 0) * winograd_tiles(&w, 1));
 }
 
 size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s)
