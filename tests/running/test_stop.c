@@ -14,6 +14,17 @@ static int open_terminal(void)
     return -1;
 }
 
+/* Known before a training begins that nobody would end. */
+static void needs_terminals(void)
+{
+    const int terminal = open_terminal();
+    if (terminal < 0) {
+        print_message("no pseudo-terminals here: left out\n");
+        skip();
+    }
+    close(terminal);
+}
+
 /* The answer of someone at a terminal. */
 static void answer(const char *run_number, const char *text)
 {
@@ -30,12 +41,7 @@ static void it_asks_first(void **state)
 {
     (void)state;
     char number[32];
-    const int terminal = open_terminal();
-    if (terminal < 0) { /* known before a training begins that nobody would end */
-        print_message("no pseudo-terminals here: left out\n");
-        skip();
-    }
-    close(terminal);
+    needs_terminals();
     begin();
     const pid_t child = start("train c.yaml");
     json_decref(wait_for_ranks(1));
@@ -120,6 +126,7 @@ static void it_waits_for_all_ranks(void **state)
 {
     (void)state;
     char name[32], asked[64];
+    needs_terminals();
     begin();
     const pid_t first = start("train c.yaml"), second = start("train c.yaml");
     json_decref(wait_for_ranks(2));
