@@ -26,6 +26,17 @@ static inline int marks_in(const char *seen, size_t used)
     return count;
 }
 
+/* A terminal's outer end; without terminals the test is skipped. */
+static inline int open_terminal(void)
+{
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
+        printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
+        skip();
+    }
+    return terminal;
+}
+
 /* Runs the program with the terminal as its standard error, and as its output unless that goes to
  * out.txt; returns all that the terminal got, and its exit code. A number that is no 0 is a signal for it, when
  * it has drawn its bar; the code is 128 and that number where it ends by it. */
@@ -33,11 +44,7 @@ static inline const char *on_terminal_until(int number, int *code, int columns, 
                                             const char *arguments)
 {
     static char seen[OUTPUT_SIZE];
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
-        printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
-        skip();
-    }
+    const int terminal = open_terminal();
     struct winsize size = {.ws_row = (unsigned short)terminal_rows,
                            .ws_col = (unsigned short)columns};
     assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);

@@ -1,35 +1,19 @@
 /* lockstep stop: that it asks, and that a run has ended where it says so. */
 #include "running/notes.h"
 
-#include <fcntl.h>
-
 #include "cli/process.h"
+#include "cli/terminal.h"
 
-/* -1 where there are none. */
-static int open_terminal(void)
-{
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    if (terminal < 0 || (grantpt(terminal) == 0 && unlockpt(terminal) == 0)) return terminal;
-    close(terminal);
-    return -1;
-}
-
-/* Known before a training begins that nobody would end. */
+/* Before a training begins, which nobody would end. */
 static void needs_terminals(void)
 {
-    const int terminal = open_terminal();
-    if (terminal < 0) {
-        print_message("no pseudo-terminals here: left out\n");
-        skip();
-    }
-    close(terminal);
+    close(open_terminal());
 }
 
 /* The answer of someone at a terminal. */
 static void answer(const char *run_number, const char *text)
 {
     const int terminal = open_terminal();
-    assert_true(terminal >= 0);
     const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     assert_int_equal(write(terminal, text, strlen(text)), (ssize_t)strlen(text));
     run("stop %s <'%s'", run_number, ptsname(terminal));
