@@ -36,6 +36,8 @@ static lks_status settle_info(lki_session *s)
         if (s->train == NULL) s->info = test;
     }
     if (s->train != NULL) LKI_TRY(lki_augment_read(s->config, &s->info, NULL));
+    s->vocabulary_hash = lks_tokenizer_hash(
+        lks_dataset_tokenizer(s->test != NULL ? s->test : s->train));
     return session_settle_classes(s);
 }
 

@@ -23,6 +23,7 @@ typedef struct lki_session {
     lks_dataset *tested;               /* a part of whole[1], or NULL */
     lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
     lks_dataset_info info;             /* of the data, with the number of classes settled */
+    uint64_t vocabulary_hash;          /* of its tokens; 0: it has none */
     lks_graph *graph;
     lki_network network;
     lks_model *model;

@@ -205,6 +205,7 @@ lks_status lks_recipe_open_table(lks_dataset **out, lks_recipe *recipe, const ch
     LKI_TRY(lki_table_source_open_new(out, recipe->config, session->context, path));
     const lks_dataset_info info = lks_dataset_get_info(*out);
     const lks_status status = lki_session_open_like(session, recipe->config, &info);
+    session->vocabulary_hash = lks_tokenizer_hash(lks_dataset_tokenizer(*out));
     if (status == LKS_OK) return status;
     lks_dataset_destroy(*out);
     *out = NULL;

@@ -3,9 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <lockstep/checkpoint.h>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -17,23 +14,6 @@
 #include "recipe/data/text_files.h"
 
 /* ---------------------------------------------------------------- the vocabulary */
-
-static lks_level level_of(const lki_config *config)
-{
-#define LEVEL_NAME(KIND, name) #name,
-    static const char *const names[] = {LKS_LEVELS(LEVEL_NAME)};
-#undef LEVEL_NAME
-    const char *name = lki_config_text(config, LKI_KEY_DATA_LEVEL);
-    int level = 0;
-    while (strcmp(names[level], name) != 0) level++;
-    return (lks_level)level;
-}
-
-/* Whether a vocabulary is as large as one likes, and takes some time to make. */
-static bool is_counted(lks_level level)
-{
-    return level == LKS_LEVEL_WORD || level == LKS_LEVEL_BPE;
-}
 
 /* The texts that a vocabulary is made from: words and byte pairs are those of the training, or as Needle has them of training and
  * test; characters those of all. */
@@ -67,7 +47,7 @@ static lks_status build_from(lks_tokenizer **out, lki_config *config, lks_contex
                              const lks_vocabulary_opts *opts, const lki_passage *texts, int count)
 {
     char begin[20];
-    const char *folder = is_counted(opts->level) ? lki_text_cache(config) : NULL;
+    const char *folder = lki_vocabulary_is_counted(opts->level) ? lki_text_cache(config) : NULL;
     uint64_t hash = lki_hash_link((uint64_t)opts->level, opts->words, opts->by_appearance);
     for (int i = 0; i < count && folder != NULL; i++)
         hash = lki_hash_link(hash, (int64_t)texts[i].bytes,
@@ -90,17 +70,10 @@ static lks_status build(lks_tokenizer **out, lki_config *config, lks_context *co
     const char *paths[LKI_SPLITS];
     lki_file file[LKI_SPLITS] = {{0}};
     lki_passage text[LKI_SPLITS];
-    const bool some = lki_config_has(config, LKI_KEY_DATA_WORDS);
-    const lks_vocabulary_opts opts = {
-        .level = level_of(config),
-        .words = some ? lki_config_int(config, LKI_KEY_DATA_WORDS) : 0,
-        .by_appearance = strcmp(lki_config_text(config, LKI_KEY_DATA_DICTIONARY), "appearance") ==
-                         0};
-    const int count = texts_of(paths, files, &opts);
+    lks_vocabulary_opts opts;
     lks_status status = LKS_OK;
-    if (some && !is_counted(opts.level))
-        return lki_config_fail(config, LKI_KEY_DATA_WORDS,
-                               "is for data.level: word or bpe; drop it");
+    LKI_TRY(lki_vocabulary_opts(&opts, config));
+    const int count = texts_of(paths, files, &opts);
     for (int i = 0; i < count && status == LKS_OK; i++) {
         status = lki_file_open(&file[i], context, paths[i]);
         text[i] = (lki_passage){
@@ -109,34 +82,6 @@ static lks_status build(lks_tokenizer **out, lki_config *config, lks_context *co
     if (status == LKS_OK) status = build_from(out, config, context, &opts, text, count);
     for (int i = 0; i < LKI_SPLITS; i++) lki_file_close(&file[i]);
     return status;
-}
-
-#define TOKENIZER_FILE(id) lki_##id##_tokenizer.file,
-
-/* The vocabulary of the run in the folder of checkpoints, once it has one; or NULL. */
-static const char *vocabulary_of_run(lki_config *config)
-{
-    const char *const names[] = {LKI_TOKENIZER_LIST(TOKENIZER_FILE)};
-    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
-    int64_t newest;
-    if (folder == NULL || lks_checkpoint_find(folder, &newest) != LKS_OK || newest < 0) return NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = lki_heap_format(&config->heap, "%s/%s", folder, names[i]);
-        if (access(path, R_OK) == 0) return path;
-    }
-    return NULL;
-}
-
-static lks_status find_tokenizer(lks_tokenizer **out, lki_config *config, lks_context *context,
-                                 const char *const files[LKI_SPLITS])
-{
-    const char *path = lki_config_text(config, LKI_KEY_DATA_TOKENIZER);
-    if (path != NULL && lki_config_has(config, LKI_KEY_DATA_WORDS))
-        return lki_config_fail(config, LKI_KEY_DATA_WORDS,
-                               "and data.tokenizer both say which words there are; drop one");
-    if (path == NULL) path = vocabulary_of_run(config);
-    if (path == NULL) return build(out, config, context, files);
-    return lks_tokenizer_open(out, context, path);
 }
 
 /* ---------------------------------------------------------------- data sets */
@@ -166,7 +111,8 @@ lks_status lki_text_source_open(lks_dataset **out, lki_config *config, lks_conte
         return lki_config_fail(config, LKI_KEY_DATA_WINDOWS,
                                "is anywhere, but those of data.columns go on where the ones before "
                                "them end; drop one of both");
-    LKI_TRY(find_tokenizer(&tokenizer, config, context, files));
+    LKI_TRY(lki_vocabulary_find(&tokenizer, config, context));
+    if (tokenizer == NULL) LKI_TRY(build(&tokenizer, config, context, files));
     const lks_text_opts opts = {.tokenizer = tokenizer,
                                 .context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
                                 .stride = int_or_none(config, LKI_KEY_DATA_STRIDE),
@@ -195,13 +141,4 @@ lks_status lki_text_source_cut(lki_parts *out, const lki_config *config, const l
     out->train = out->slice[0];
     out->valid = out->slice[1];
     return status;
-}
-
-lks_status lki_text_source_keep(const lks_dataset *whole, const char *folder)
-{
-    char path[4200];
-    const lks_tokenizer *tokenizer = lks_dataset_tokenizer(whole);
-    if (tokenizer == NULL) return LKS_OK;
-    snprintf(path, sizeof path, "%.4000s/%s", folder, tokenizer->kind->file);
-    return lks_tokenizer_write(tokenizer, path);
 }

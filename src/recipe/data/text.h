@@ -6,7 +6,7 @@
 #include "recipe/data/parts.h"
 #include <lockstep/text.h>
 
-/* data.name of such data, and the keys of "data" that are its alone. */
+/* data.name of such data, and the keys of "data" that are for it. */
 #define LKI_TEXT_NAME "text"
 #define LKI_TEXT_KEYS                                                                              \
     "text valid_text test_text level words dictionary tokenizer context stride windows "           \
@@ -27,7 +27,16 @@ bool lki_text_source_is(lki_config *config, const char *path);
 LKS_MUSTUSE lks_status lki_text_source_cut(lki_parts *out, const lki_config *config,
                                            const lks_dataset *whole);
 
-/* Writes the vocabulary into the folder of a run, unless it is there. */
-LKS_MUSTUSE lks_status lki_text_source_keep(const lks_dataset *whole, const char *folder);
+/* vocabulary.c, for texts of tables, too: what data.level, data.words and data.dictionary say of one that is made. */
+LKS_MUSTUSE lks_status lki_vocabulary_opts(lks_vocabulary_opts *out, const lki_config *config);
+/* Whether one of this level is as large as one likes, and takes some time to make. */
+bool lki_vocabulary_is_counted(lks_level level);
+
+/* That of data.tokenizer, or else of the run in the folder of checkpoints, once it has one; NULL: one is to be made. */
+LKS_MUSTUSE lks_status lki_vocabulary_find(lks_tokenizer **out, lki_config *config,
+                                           lks_context *context);
+
+/* Writes that of the data into the folder of a run; of data without one nothing is done. */
+LKS_MUSTUSE lks_status lki_vocabulary_keep(const lks_dataset *data, const char *folder);
 
 #endif

@@ -230,7 +230,7 @@ static lks_status fill_opts(lks_recipe *recipe)
     recipe->steps = by_epochs ? epochs * batches : opts->steps;
     recipe->epochs = recipe->steps / batches + (recipe->steps % batches != 0);
     if (opts->folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
-    opts->vocabulary_hash = lks_tokenizer_hash(lks_dataset_tokenizer(recipe->session.train));
+    opts->vocabulary_hash = recipe->session.vocabulary_hash;
     LKI_TRY(lks_dataset_hash(recipe->session.train, &opts->data_hash));
     return recipe->session.test != NULL ? lks_dataset_hash(recipe->session.test, &opts->test_hash)
                                         : LKS_OK;
@@ -303,7 +303,7 @@ static lks_status keep_vocabulary(const lks_recipe *recipe)
     const lks_dataset *whole = recipe->session.whole[0];
     if (newest >= 0) return lki_table_source_check(whole, recipe->config, folder);
     LKI_TRY(lki_table_source_keep(whole, recipe->config, folder));
-    return lki_text_source_keep(recipe->session.train, folder);
+    return lki_vocabulary_keep(recipe->session.train, folder);
 }
 
 lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, const lks_run **run,
