@@ -18,6 +18,9 @@ typedef struct data_source {
 } data_source;
 /* But for `data`. */
 LKS_MUSTUSE lks_status data_configure(data_source *out, const cli_args *cli, const char *what);
+/* Anew, with one more key, "key=value": those of a configuration's file cannot be set once it has been read. */
+LKS_MUSTUSE lks_status data_reconfigure(data_source *source, const cli_args *cli, const char *what,
+                                        const char *setting);
 LKS_MUSTUSE lks_status data_open(data_source *out, const cli_args *cli, const char *what);
 void data_close(data_source *source); /* also after a failure */
 /* The names of known data sets, for who has mistyped one. */

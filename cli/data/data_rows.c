@@ -46,26 +46,45 @@ static void say_rows(const lks_dataset *data)
             width, TEXT_S(width), targets, TEXT_S(targets));
 }
 
-static lks_status check_rows(data_source *source, const char *what)
+/* The training's rows, or those of another table to test with. */
+static lks_status check_rows(data_source *source, const char *what, bool test)
 {
-    /* As they are: with means and deviations the first row that is wrong would end all. */
-    lks_status status = lks_recipe_option(source->recipe, "data.standardize", "false", "data");
-    if (status == LKS_OK)
-        status = lks_recipe_dataset(&source->data, source->recipe, source->context, false);
+    lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context, test);
     if (status == LKS_OK) status = read_rows(what, source->data);
-    if (status != LKS_OK) return status;
-    say_rows(source->data);
-    say("%s: nothing is wrong", what);
-    return LKS_OK;
+    if (status == LKS_OK) say_rows(source->data);
+    lks_dataset_destroy(source->data);
+    source->data = NULL;
+    return status;
+}
+
+static lks_status check_all(data_source *source, const char *what)
+{
+    const char *other = lks_recipe_text(source->recipe, "data.test_table");
+    lks_status status = check_rows(source, what, false);
+    if (status == LKS_OK && other != NULL) status = check_rows(source, other, true);
+    if (status == LKS_OK) say("%s: nothing is wrong", what);
+    return status;
+}
+
+static bool is_yaml(const char *path)
+{
+    const char *end = strrchr(path, '.');
+    return end != NULL && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
 }
 
 bool data_rows_check(lks_status *status, const cli_args *cli, const char *what)
 {
     data_source source;
-    const bool rows = data_configure(&source, cli, what) == LKS_OK &&
-                      (lks_recipe_has(source.recipe, "data.shards") ||
-                       lks_recipe_has(source.recipe, "data.table"));
-    if (rows) *status = check_rows(&source, what);
+    const lks_status opened = data_configure(&source, cli, what);
+    const bool refused = opened != LKS_OK && is_yaml(what); /* what is wrong is the configuration */
+    const bool rows = opened == LKS_OK && (lks_recipe_has(source.recipe, "data.shards") ||
+                                           lks_recipe_has(source.recipe, "data.table"));
+    if (refused) *status = opened;
+    if (rows) {
+        /* As they are: with means and deviations the first row that is wrong would end all. */
+        *status = data_reconfigure(&source, cli, what, "data.standardize=false");
+        if (*status == LKS_OK) *status = check_all(&source, what);
+    }
     data_close(&source);
-    return rows;
+    return rows || refused;
 }

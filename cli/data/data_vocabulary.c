@@ -20,7 +20,7 @@ static lks_status write_vocabulary(data_source *source, const cli_args *cli, con
     if (out == NULL)
         return lks_fail(LKS_E_INVALID, "data vocabulary needs a file to write: give --out FILE");
     /* Of a text of any length, whatever the samples will be. */
-    lks_status status = lks_recipe_option(source->recipe, "data.context", "1", "data vocabulary");
+    lks_status status = data_reconfigure(source, cli, what, "data.context=1");
     if (status == LKS_OK) status = output_check(cli, source->recipe, "--out", out, false);
     if (status == LKS_OK)
         status = lks_recipe_dataset(&source->data, source->recipe, source->context, false);

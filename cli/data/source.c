@@ -101,6 +101,14 @@ lks_status data_configure(data_source *out, const cli_args *cli, const char *wha
     return lks_context_create(&out->context, &opts);
 }
 
+lks_status data_reconfigure(data_source *source, const cli_args *cli, const char *what,
+                            const char *setting)
+{
+    const cli_args with = cli_with_settings(cli, 1, &setting);
+    data_close(source);
+    return data_configure(source, &with, what);
+}
+
 lks_status data_open(data_source *out, const cli_args *cli, const char *what)
 {
     const lks_status status = data_configure(out, cli, what);
@@ -114,4 +122,5 @@ void data_close(data_source *source)
     lks_dataset_destroy(source->data);
     lks_context_destroy(source->context);
     lks_recipe_close(source->recipe);
+    *source = (data_source){0};
 }

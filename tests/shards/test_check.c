@@ -51,12 +51,41 @@ static void tables_are_checked(void **state)
     expect(4, "t.csv, line 3: has 2 fields, expected 3");
 }
 
+/* What they say of the data counts, and what is wrong with them is said. */
+static void configurations_are_checked(void **state)
+{
+    (void)state;
+    write_shards();
+    write_text("s.yaml", "data: {shards: s}\nmodel: {name: mlp}\n");
+    run("data check s.yaml");
+    expect_ok();
+    expect_out("50 rows of 5 numbers and 3 targets\ns.yaml: nothing is wrong\n");
+    write_text("t.csv", "a,b,c\n1,2,3\n4,5,6\n7,8,8\n");
+    write_text("u.csv", "a,c\n1,3\n4,5\n");
+    write_text("t.yaml", "data: {table: t.csv, ignore: [b], test_table: u.csv}\n"
+                         "model: {name: mlp}\n");
+    run("data check t.yaml");
+    expect(2, "'u.csv' has no column 'b'");
+    write_text("u.csv", "a,b,c\n1,3,2\n4,5,1\n");
+    run("data check t.yaml");
+    expect_ok();
+    expect_out("3 rows of 1 number and 1 target\n2 rows of 1 number and 1 target\n"
+               "t.yaml: nothing is wrong\n");
+    write_text("u.csv", "a,b,c\n1,3,x\n4,5,1\n");
+    run("data check t.yaml");
+    expect(4, "'u.csv': column 'c' has texts, expected numbers as in the table of the training");
+    write_text("t.yaml", "data: {table: t.csv, task: wrong}\nmodel: {name: mlp}\n");
+    run("data check t.yaml");
+    expect(2, "data.task is 'wrong', expected ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_rows_are_read),
         cmocka_unit_test(a_shard_that_is_missing_is_said),
         cmocka_unit_test(tables_are_checked),
+        cmocka_unit_test(configurations_are_checked),
     };
     return cmocka_run_group_tests_name("check", tests, set_up, tear_down);
 }

@@ -267,6 +267,9 @@ static void vocabularies_are_written(void **state)
     run("data vocabulary text.txt --level bpe --words 100 --out u.json");
     expect(2, "a vocabulary of byte pairs: 100 tokens, expected at least 256");
     assert_false(there("u.json"));
+    run("data vocabulary feeds.yaml --out w.json"); /* of a configuration, which has been read */
+    expect_ok();
+    expect_out("w.json: 257 tokens (level bpe), hash ");
     run("data vocabulary text.txt");
     expect(2, "data vocabulary needs a file to write: give --out FILE");
     run("data vocabulary");
