@@ -49,6 +49,15 @@ LKS_MUSTUSE lks_status data_text_show(const data_source *source, const cli_args 
                                       const char *what);
 LKS_MUSTUSE lks_status data_text_stats(const data_source *source, const cli_args *cli,
                                        const char *what);
+/* Refuses options of data show that are for images; `classes`: samples have one. */
+LKS_MUSTUSE lks_status data_text_options(const cli_args *cli, const char *what, bool classes);
+/* The same of a table's texts, where the data set has some; check says what tokens there are. */
+bool data_has_sentences(const lks_dataset *data);
+LKS_MUSTUSE lks_status data_sentences_show(const data_source *source, const cli_args *cli,
+                                           const char *what);
+LKS_MUSTUSE lks_status data_sentences_stats(const data_source *source, const cli_args *cli,
+                                            const char *what);
+LKS_MUSTUSE lks_status data_sentences_check(lks_dataset *data);
 /* Whether it is a text, and what is wrong with it then. */
 bool data_text_check(lks_status *status, const cli_args *cli, const char *what);
 /* The same of shards, and of tables. */

@@ -38,12 +38,13 @@ static void say_rows(const lks_dataset *data)
     lks_text_count(rows, info.samples);
     const int64_t width = lks_shape_elements(&info.shape);
     const int64_t targets = lks_shape_elements(&info.target_shape);
+    const char *element = info.vocabulary > 0 ? "token" : "number";
     if (info.classes > 0)
-        say("%s row%s of %" PRId64 " number%s, and one of %" PRId64 " classes", rows,
-            TEXT_S(info.samples), width, TEXT_S(width), info.classes);
+        say("%s row%s of %" PRId64 " %s%s, and one of %" PRId64 " classes", rows,
+            TEXT_S(info.samples), width, element, TEXT_S(width), info.classes);
     else
-        say("%s row%s of %" PRId64 " number%s and %" PRId64 " target%s", rows, TEXT_S(info.samples),
-            width, TEXT_S(width), targets, TEXT_S(targets));
+        say("%s row%s of %" PRId64 " %s%s and %" PRId64 " target%s", rows, TEXT_S(info.samples),
+            width, element, TEXT_S(width), targets, TEXT_S(targets));
 }
 
 /* The training's rows, or those of another table to test with. */
@@ -52,6 +53,8 @@ static lks_status check_rows(data_source *source, const char *what, bool test)
     lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context, test);
     if (status == LKS_OK) status = read_rows(what, source->data);
     if (status == LKS_OK) say_rows(source->data);
+    if (status == LKS_OK && data_has_sentences(source->data))
+        status = data_sentences_check(source->data);
     lks_dataset_destroy(source->data);
     source->data = NULL;
     return status;

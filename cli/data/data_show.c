@@ -122,6 +122,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     const char *out = cli->local[LOCAL_OUT];
     choice chosen;
     char shape[64];
+    if (data_has_sentences(source->data)) return data_sentences_show(source, cli, what);
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_show(source, cli, what);
     if (info.shape.ndim != 3)
         return lks_fail(LKS_E_UNSUPPORTED,

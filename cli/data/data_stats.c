@@ -175,6 +175,26 @@ static void print_classes(const counts *c, cli_pool *pool, const data_source *so
     }
 }
 
+/* What a table's texts are made of, and their classes. */
+static lks_status report_sentences(const data_source *source, const cli_args *cli, const char *what)
+{
+    const lks_dataset_info info = lks_dataset_get_info(source->data);
+    lks_status status = data_sentences_stats(source, cli, what);
+    if (status != LKS_OK || info.classes == 0) return status;
+    counts c = {.classes = info.classes, .targets = 1};
+    int32_t label, *x = malloc((size_t)info.shape.dim[0] * sizeof *x);
+    c.target = &label;
+    c.labels = calloc((size_t)c.classes, sizeof *c.labels);
+    if (x == NULL || c.labels == NULL)
+        status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
+    for (int64_t i = 0; i < info.samples && status == LKS_OK; i++)
+        status = next_sample(&c, source->data, i, x, true);
+    if (status == LKS_OK) print_classes(&c, cli->pool, source);
+    free(c.labels);
+    free(x);
+    return status;
+}
+
 static lks_status report(counts *c, cli_pool *pool, const data_source *source, const char *what)
 {
     const lks_dataset_info info = lks_dataset_get_info(source->data);
@@ -213,6 +233,7 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
     const lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context,
                                                  test);
     if (status != LKS_OK) return status;
+    if (data_has_sentences(source->data)) return report_sentences(source, cli, what);
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_stats(source, cli, what);
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const int64_t last = info.shape.dim[info.shape.ndim - 1];

@@ -11,16 +11,18 @@ static lks_status write_vocabulary(data_source *source, const cli_args *cli, con
 {
     const char *out = cli->local[LOCAL_OUT];
     char count[TEXT_NUMBER_SIZE];
-    if (!lks_recipe_has(source->recipe, "data.text"))
+    const bool text = lks_recipe_has(source->recipe, "data.text");
+    if (!text && !lks_recipe_has(source->recipe, "data.text_column"))
         return lks_fail(
             LKS_E_INVALID,
             "data vocabulary: %.200s is no text; give a text file (.txt), a folder with "
-            "some, or a configuration with data.text",
+            "some, or a configuration with data.text or data.text_column",
             what);
     if (out == NULL)
         return lks_fail(LKS_E_INVALID, "data vocabulary needs a file to write: give --out FILE");
     /* Of a text of any length, whatever the samples will be. */
-    lks_status status = data_reconfigure(source, cli, what, "data.context=1");
+    lks_status status = LKS_OK;
+    if (text) status = data_reconfigure(source, cli, what, "data.context=1");
     if (status == LKS_OK) status = output_check(cli, source->recipe, "--out", out, false);
     if (status == LKS_OK)
         status = lks_recipe_dataset(&source->data, source->recipe, source->context, false);

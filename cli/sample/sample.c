@@ -144,6 +144,11 @@ static lks_status open_model(sampling *s)
     lks_recipe_log(s->recipe, say_log, NULL);
     if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
     if (status != LKS_OK) return status;
+    if (lks_recipe_has(s->recipe, "data.text_column"))
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "the run in %.300s has learned what texts are, not how they go on; "
+                        "'lockstep predict --table' says it of others",
+                        s->found.folder);
     const lks_shape context = LKS_SHAPE(lks_recipe_int(s->recipe, "data.context"));
     const lks_dataset_info like = {.shape = context,
                                    .target_shape = context,

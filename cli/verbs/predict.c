@@ -4,6 +4,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include <lockstep/text.h>
+
 #include "cli/cli.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
@@ -17,6 +19,7 @@ typedef struct table {
     bool outputs;       /* of the network as they are */
     int64_t width;      /* of an output: how many classes */
     int columns;        /* of the terminal where text is for people; else 0 */
+    bool texts;         /* samples are called by their texts */
     int id_width;
     int name_width;                /* of the widest name of a class */
     const char *const *class_name; /* [classes], or NULL: they have numbers alone */
@@ -66,11 +69,16 @@ static void end_line(table *t)
     t->used = 0;
 }
 
+static const char *sample_title(const table *t)
+{
+    return t->texts ? "text" : "sample";
+}
+
 static void predict_print_head(table *t)
 {
     char title[TEXT_NUMBER_SIZE];
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, "sample");
+    put_field(t, t->id_width, sample_title(t));
     put_field(t, CLASS_WIDTH, "class");
     if (t->class_name != NULL) put_field(t, t->name_width, "name");
     put_field(t, SHARE_WIDTH, "probability");
@@ -113,10 +121,23 @@ static const char *sample_name(const table *t, const lks_prediction *p)
     return name != NULL ? text_clean(t->pool, name) : NULL;
 }
 
+/* The same for JSON, which has a way to write all characters but those that are none. */
+static void set_sample(const table *t, const lks_prediction *p, json_t *line, const char *key)
+{
+    const char *name = lks_dataset_sample(t->data, p->index);
+    json_t *text = name != NULL && t->texts ? json_string(name) : NULL;
+    if (text == NULL && name != NULL) text = json_string(text_clean(t->pool, name));
+    if (text != NULL) json_object_set_new(line, t->texts ? "text" : key, text);
+}
+
 static void put_sample(table *t, const lks_prediction *p)
 {
+    enum { DOTS = 3 };
     const char *sample = sample_name(t, p);
-    if (sample != NULL)
+    if (sample != NULL && t->columns > 0 && text_length(sample) > t->id_width)
+        put_field(t, t->id_width,
+                  pool_format(t->pool, "%.*s...", text_bytes(sample, t->id_width - DOTS), sample));
+    else if (sample != NULL)
         put_name(t, t->id_width, sample);
     else
         put_int(t, t->id_width, p->id);
@@ -141,7 +162,7 @@ static const char *target_name(const table *t, int64_t target)
 static void print_numbers_head(table *t)
 {
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, "sample");
+    put_field(t, t->id_width, sample_title(t));
     for (int64_t i = 0; i < t->width; i++) put_name(t, NUMBER_WIDTH, target_name(t, i));
     for (int64_t i = 0; t->labels && i < t->width; i++)
         put_name(t, NUMBER_WIDTH, pool_format(t->pool, "%s_true", target_name(t, i)));
@@ -163,7 +184,8 @@ static void print_numbers(table *t, const lks_prediction *p)
 
 static void print_numbers_json(const table *t, const lks_prediction *p)
 {
-    json_t *line = json_pack("{s:I, s:s*}", "sample", (json_int_t)p->id, "time", sample_name(t, p));
+    json_t *line = json_pack("{s:I}", "sample", (json_int_t)p->id);
+    set_sample(t, p, line, "time");
     for (int k = 0; k < (t->labels ? 2 : 1); k++) {
         json_t *values = json_object();
         for (int64_t i = 0; i < t->width; i++)
@@ -194,10 +216,11 @@ static void predict_print_row(table *t, const lks_prediction *p)
 
 static void predict_print_json(const table *t, const lks_prediction *p)
 {
-    json_t *line = json_pack("{s:I, s:s*, s:I, s:s*, s:o}", "sample", (json_int_t)p->id, "file",
-                             sample_name(t, p), "class", (json_int_t)p->best, "name",
-                             t->class_name != NULL ? best_name(t, p) : NULL, "probability",
-                             text_json_real(p->softmax[p->best]));
+    json_t *line = json_pack("{s:I}", "sample", (json_int_t)p->id);
+    set_sample(t, p, line, "file");
+    json_object_set_new(line, "class", json_integer(p->best));
+    if (t->class_name != NULL) json_object_set_new(line, "name", json_string(best_name(t, p)));
+    json_object_set_new(line, "probability", text_json_real(p->softmax[p->best]));
     if (t->labels) json_object_set_new(line, "label", json_integer(p->label));
     for (int k = 0; k < 2; k++) {
         if (!(k == 0 ? t->probabilities : t->outputs)) continue;
@@ -302,24 +325,38 @@ static const lks_dataset *data_of(const lks_recipe_parts *parts)
     return parts->test != NULL ? parts->test : parts->train;
 }
 
+/* Columns of the first field; texts leave room for what stands behind them on a terminal. */
+static int widest_sample(const table *t, int64_t count)
+{
+    enum { LEAST = 20, GAP = 2 };
+    const int64_t last = lks_dataset_position(t->data, count - 1);
+    const int numbers = (int)(t->width < t->columns ? t->width : t->columns) * (GAP + NUMBER_WIDTH);
+    int rest = t->unit != NULL ? numbers : GAP + CLASS_WIDTH + GAP + SHARE_WIDTH;
+    int width = snprintf(NULL, 0, "%lld", (long long)last);
+    if (t->labels) rest += t->unit != NULL ? numbers : GAP + CLASS_WIDTH;
+    if (t->class_name != NULL) rest += GAP + t->name_width;
+    if (width < (int)strlen(sample_title(t))) width = (int)strlen(sample_title(t));
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = lks_dataset_sample(t->data, i);
+        if (name == NULL) break;
+        if (text_length(name) > width) width = text_length(name);
+    }
+    const int room = t->columns - rest > LEAST ? t->columns - rest : LEAST;
+    return t->texts && width > room ? room : width;
+}
+
 static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
 {
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     const lks_shape shape = lks_tensor_shape(parts.output);
     const int64_t samples = lks_dataset_get_info(data).samples;
-    const int64_t last = lks_dataset_position(data, (count < samples ? count : samples) - 1);
     t->width = lks_shape_elements(&shape);
-    t->id_width = snprintf(NULL, 0, "%lld", (long long)last);
-    if (t->id_width < (int)strlen("sample")) t->id_width = (int)strlen("sample");
-    for (int64_t i = 0; i < samples && i < count; i++) {
-        const char *name = lks_dataset_sample(data, i);
-        if (name == NULL) break;
-        if (text_length(name) > t->id_width) t->id_width = text_length(name);
-    }
     t->data = data;
     const lks_dataset *known = data_of(&parts) != NULL ? data_of(&parts) : data;
     t->unit = lks_dataset_units(known);
     if (t->unit == NULL) name_classes(t, known);
+    t->texts = lks_dataset_tokenizer(data) != NULL;
+    t->id_width = widest_sample(t, samples < count ? samples : count);
     (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }

@@ -95,7 +95,7 @@ typedef struct lks_text_opts {
 } lks_text_opts;
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_text(lks_dataset **out, lks_context *context,
                                                      const char *path, const lks_text_opts *opts);
-/* What its tokens stand for, as long as the data set lives; NULL: it is no text. */
+/* What its tokens stand for, as long as the data set lives (of a table's texts those from 1 on); NULL: it has none. */
 LKS_API const lks_tokenizer *lks_dataset_tokenizer(const lks_dataset *dataset);
 /* Writes tokens [first, first + count) of its text, as far as there are some; how many there are in all: 0 where it is
  * none. */

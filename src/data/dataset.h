@@ -36,7 +36,8 @@ struct lks_dataset {
     const lks_unit *unit; /* of targets that are floats, or NULL */
     const char *const *
         sample_name; /* of all samples of the base, of a series of all rows and the one behind; or NULL */
-    const lks_tokenizer *tokenizer; /* of a text, or NULL */
+    const lks_tokenizer
+        *tokenizer;   /* of a text, or of a table's texts, which are in memory; or NULL */
     uint64_t content; /* stands for all samples of the base in its hash; 0: they are read */
     char name[256];
 };

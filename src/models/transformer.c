@@ -315,6 +315,7 @@ static const lki_attribute encoder_attributes[] = {
     ATTRIBUTES_OF_ALL,
     LKI_ATTRIBUTE(BOOL, lks_transformer_opts, post_norm, .fallback = "false"),
     LKI_ATTRIBUTE(BOOL, lks_transformer_opts, class_token, .fallback = "false"),
+    LKI_ATTRIBUTE(BOOL, lks_transformer_opts, masked, .fallback = "false"),
 };
 static const lki_attribute vit_attributes[] = {
     ATTRIBUTES_OF_ALL,

@@ -57,8 +57,12 @@
       "none")                                                                                      \
     X(DATA_IGNORE, "data.ignore", TREE, NULL, NULL, FIXED,                                         \
       "list of the columns that are left out; null: none")                                         \
+    X(DATA_TEXT_COLUMN, "data.text_column", STRING, NULL, NULL, FIXED,                             \
+      "column whose texts are the samples, data.context tokens of data.level each, with targets "  \
+      "beside it (docs/tables.md); null: all columns but targets are inputs")                      \
     X(DATA_MISSING, "data.missing", CHOICE, "refuse mean", "refuse", FIXED,                        \
-      "inputs without a value: refuse, or the mean of the training's rows, and of texts none")     \
+      "inputs without a value: refuse, or the mean of the training's rows, and of texts none; of " \
+      "data.text_column a text without words")                                                     \
     X(DATA_SEPARATOR, "data.separator", CHOICE, "auto comma semicolon tab", "auto", FIXED,         \
       "between fields; auto: what the first line has most of")                                     \
     X(DATA_HEADER, "data.header", CHOICE, "auto true false", "auto", FIXED,                        \
@@ -172,6 +176,8 @@
       "a norm behind each sum, in the place of one in front of what is added")                     \
     X(MODEL_CLASS_TOKEN, "model.class_token", BOOL, NULL, "false", FIXED,                          \
       "a learned position in front, which is read in the place of the mean")                       \
+    X(MODEL_MASKED, "model.masked", BOOL, NULL, "false", FIXED,                                    \
+      "tokens that are 0 are padding: attention ignores them, and the mean leaves them out")       \
     X(MODEL_PATCH, "model.patch", INT, "[1,)", "16", FIXED, "rows and columns of a patch")         \
     X(MODEL_DROP_PATH, "model.drop_path", FLOAT, "[0,1)", "0", FIXED,                              \
       "stochastic depth: in training the last residual block is left out of a sample with this "   \

@@ -286,6 +286,30 @@ lks_status lki_config_name_data(lki_config *config)
                                              node, "the default"));
 }
 
+/* Of a table keys of texts are for data.text_column alone. */
+static lks_status settle_sentences(lki_config *config)
+{
+    static const lki_key keys[] = LKI_TABLE_TEXT_KEYS;
+    const lki_key table = LKI_KEY_DATA_TABLE, context = LKI_KEY_DATA_CONTEXT;
+    if (!lki_config_has(config, table)) return LKS_OK;
+    if (lki_config_has(config, LKI_KEY_DATA_TEXT_COLUMN)) {
+        if (lki_config_int(config, context) >= 2) return LKS_OK;
+        return lki_config_fail(config, context,
+                               "is %lld, expected at least 2: the token of the class, and one of "
+                               "the text",
+                               (long long)lki_config_int(config, context));
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const lki_setter from = config->source[keys[i]];
+        if (from != LKI_FROM_DEFAULT && from >= config->source[table])
+            return lki_config_fail(config, keys[i],
+                                   "is for a table with a text; give data.text_column, the column "
+                                   "that has it, or drop this");
+        unset(config, keys[i]);
+    }
+    return LKS_OK;
+}
+
 /* A batch is the same window of every column, in order. */
 static lks_status settle_columns(lki_config *config)
 {
@@ -357,6 +381,7 @@ lks_status lki_config_resolve(lki_config *config)
     if (status == LKS_OK) status = settle_columns(config);
     if (status == LKS_OK) status = check_layers(config);
     if (status == LKS_OK) status = settle_names(config);
+    if (status == LKS_OK) status = settle_sentences(config);
     if (status == LKS_OK) status = settle_warmup(config);
     if (status == LKS_OK) status = check_scaling(config);
     if (status == LKS_OK) status = check_workers(config);

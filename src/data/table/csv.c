@@ -101,7 +101,7 @@ static lks_status read_cell(const reader *r, const uint8_t *record, int column,
         if (lki_csv_field_is_missing(field)) return LKS_OK;
         return fail_field(
             r, record, column, field,
-            "is no number, expected one as before it; or list the column in data.text");
+            "is no number, expected one as before it; or list the column in data.texts");
     }
     if (lki_csv_field_is_missing(field)) return LKS_OK;
     if (field->bytes > LKI_TEXT_BYTES)

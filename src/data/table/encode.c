@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/float.h"
 #include "base/text.h"
+#include "data/table/choose.h"
 
 enum { MOST_CLASSES = 65536 };
 
@@ -29,8 +30,11 @@ static lks_status fail_missing(const lki_table *table, int64_t row, const lki_fe
     return LKI_FAIL(LKS_E_FORMAT, "%s: column '%.60s' has no value, %s",
                     lki_table_place(table, row, place), feature->name,
                     target ? "but is a target; take the row out, or fill it in"
-                           : "expected one in every row; data.missing: mean fills it with the mean "
-                             "of the training's rows");
+                    : feature->text && feature->words == 0
+                        ? "expected a text in every row; data.missing: mean takes it as one "
+                          "without words"
+                        : "expected one in every row; data.missing: mean fills it with the mean "
+                          "of the training's rows");
 }
 
 /* ---------------------------------------------------------------- words */
@@ -159,60 +163,6 @@ static lks_status check_missing(const lki_encoding *e, const lki_table *table, c
     return LKS_OK;
 }
 
-static lki_feature feature_of(const lki_table *table, int column)
-{
-    return (lki_feature){.name = table->column[column].name,
-                         .column = column,
-                         .text = table->column[column].kind == LKI_COLUMN_TEXTS,
-                         .unit = {.name = table->column[column].name}};
-}
-
-static lks_status choose_targets(lki_encoding *e, bool *taken, const lki_table *table,
-                                 const lki_encoding_opts *opts)
-{
-    static const char *const last[] = {"-1"};
-    const char *const *wanted = opts->target_count > 0 ? opts->targets : last;
-    const int count = opts->target_count > 0 ? opts->target_count : opts->series ? 0 : 1;
-    for (int i = 0; i < count; i++) {
-        int column;
-        LKI_TRY(lki_table_find(&column, table, wanted[i]));
-        if (taken[column] || table->column[column].kind == LKI_COLUMN_SKIPPED)
-            return LKI_FAIL(LKS_E_INVALID, "'%s': column '%.60s' %s", table->path,
-                            table->column[column].name,
-                            taken[column] ? "is a target twice" : "is a target, but is left out");
-        taken[column] = true;
-        e->target[e->targets++] = feature_of(table, column);
-    }
-    return LKS_OK;
-}
-
-static lks_status choose_columns(lki_encoding *e, const lki_table *table,
-                                 const lki_encoding_opts *opts)
-{
-    void *memory;
-    const size_t room = (size_t)table->columns;
-    LKI_TRY(lki_arena_alloc(&e->arena, &memory, room * sizeof(lki_feature), "inputs"));
-    e->input = memory;
-    LKI_TRY(lki_arena_alloc(&e->arena, &memory, room * sizeof(lki_feature), "targets"));
-    e->target = memory;
-    LKI_TRY(lki_arena_alloc(&e->arena, &memory, room, "columns"));
-    bool *taken = memory;
-    LKI_TRY(choose_targets(e, taken, table, opts));
-    for (int i = 0; i < table->columns; i++) {
-        const lki_column_kind kind = table->column[i].kind;
-        if (opts->series ? kind != LKI_COLUMN_NUMBERS : taken[i] || kind == LKI_COLUMN_SKIPPED)
-            continue;
-        e->input[e->inputs++] = feature_of(table, i);
-        if (opts->series && opts->target_count == 0) e->target[e->targets++] = feature_of(table, i);
-    }
-    if (e->inputs > 0) return LKS_OK;
-    if (opts->series) return LKI_FAIL(LKS_E_FORMAT, "'%s' has no column of numbers", table->path);
-    return LKI_FAIL(LKS_E_FORMAT,
-                    "'%s' has no columns beside targets and those left out; is its separator "
-                    "another one than '%c'? (data.separator)",
-                    table->path, table->separator);
-}
-
 static lks_status fit_inputs(lki_encoding *e, const lki_table *table, const uint8_t *used,
                              bool standardize)
 {
@@ -297,9 +247,9 @@ static lks_status keep_names(lki_encoding *e)
 static lks_status fit(lki_encoding *e, const lki_table *table, const uint8_t *used,
                       const lki_encoding_opts *opts)
 {
-    LKI_TRY(choose_columns(e, table, opts));
+    LKI_TRY(lki_encoding_choose(e, table, opts));
     LKI_TRY(keep_names(e)); /* the table may be closed before */
-    LKI_TRY(fit_inputs(e, table, used, opts->standardize));
+    if (opts->sentences == NULL) LKI_TRY(fit_inputs(e, table, used, opts->standardize));
     return fit_targets(e, table, used, opts);
 }
 
@@ -321,8 +271,7 @@ void lki_encoding_release(lki_encoding *encoding)
 
 /* ---------------------------------------------------------------- rows */
 
-/* Where a table has the column of a feature. */
-static lks_status find_column(int *out, const lki_table *table, const lki_feature *feature)
+lks_status lki_feature_find(int *out, const lki_table *table, const lki_feature *feature)
 {
     *out = feature->column;
     if (*out >= table->columns || strcmp(table->column[*out].name, feature->name) != 0)
@@ -377,7 +326,7 @@ static lks_status put_row(const lki_encoding *e, const lki_table *table, int64_t
             continue;
         }
         const lki_word word = word_of(table, feature, cell);
-        const int64_t found = cell.text != 0 ? find_word(feature, &word) : -1;
+        const int64_t found = feature->words > 0 && cell.text != 0 ? find_word(feature, &word) : -1;
         for (int64_t k = 0; k < feature->words; k++) x[feature->at + k] = k == found;
     }
     if (y == NULL) return LKS_OK;
@@ -413,13 +362,13 @@ static lks_status put_rows(const lki_encoding *e, const lki_table *table, int *c
                            void *y)
 {
     int *input = column, *target = column + e->inputs;
-    for (int i = 0; i < e->inputs; i++) LKI_TRY(find_column(&input[i], table, &e->input[i]));
+    for (int i = 0; i < e->inputs; i++) LKI_TRY(lki_feature_find(&input[i], table, &e->input[i]));
     for (int i = 0; i < e->targets && y != NULL; i++)
-        LKI_TRY(find_column(&target[i], table, &e->target[i]));
+        LKI_TRY(lki_feature_find(&target[i], table, &e->target[i]));
     LKI_TRY(check_missing(e, table, input, y != NULL ? target : NULL));
     for (int64_t r = 0; r < table->rows; r++)
-        LKI_TRY(put_row(e, table, r, input, target, x + r * e->width, y));
-    if (e->tells) tell_new_texts(e, table, input);
+        LKI_TRY(put_row(e, table, r, input, target, e->width > 0 ? x + r * e->width : NULL, y));
+    if (e->tells && e->width > 0) tell_new_texts(e, table, input);
     return LKS_OK;
 }
 

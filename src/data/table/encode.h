@@ -6,6 +6,9 @@
  *            that the row has, else 0; all are 0 for a text that no row of the training has
  *   targets  as many floats, numbers as above; or a class, of a column of texts or integers
  *
+ * Or the one input is a column of sentences: it has no element of its own, and no texts are kept of it; sentences.h makes tokens
+ * of each.
+ *
  * Mean, deviation (of all rows, not n - 1) and texts are those of the rows of the training alone. Sums run through them in
  * the order of the file, in double. Classes are those of the whole table, in the order of texts, or of integers.
  */
@@ -21,6 +24,7 @@ typedef enum lki_task { LKI_TASK_AUTO, LKI_TASK_REGRESSION, LKI_TASK_CLASSIFICAT
 typedef struct lki_encoding_opts {
     const char *const *targets; /* columns by name or number */
     int target_count;           /* 0: the last column */
+    const char *sentences;      /* the column that is the one input; NULL: none is */
     lki_task task;              /* AUTO: classification where the only target has texts */
     bool
         series; /* inputs are all columns of numbers, and targets of them, without any all; texts are left out */
@@ -55,7 +59,7 @@ typedef struct lki_encoding {
     bool tells;         /* of texts that it does not know, in a table that it is applied to */
     lki_feature *input; /* [inputs] */
     int inputs;
-    int64_t width;       /* elements of a sample */
+    int64_t width;       /* elements of a sample; 0: the input is sentences */
     lki_feature *target; /* [targets] */
     int targets;
     int64_t classes; /* 0: targets are floats */
@@ -68,8 +72,16 @@ lks_status lki_encoding_fit(lki_encoding *out, lks_context *context, const lki_t
                             const uint8_t *used, const lki_encoding_opts *opts);
 void lki_encoding_release(lki_encoding *encoding); /* zeroed is fine */
 
-/* All rows of that table, or of another with the same columns: x[rows][width], and y: int32_t[rows], or
- * float[rows][targets]; NULL: it has no targets, or nobody asks. */
+/* Of one that has been made or read: whether its one input is sentences. */
+static inline bool lki_encoding_has_sentences(const lki_encoding *encoding)
+{
+    return encoding->width == 0;
+}
+/* Where a table has the column of a feature, of the kind that it was made from. */
+lks_status lki_feature_find(int *out, const lki_table *table, const lki_feature *feature);
+
+/* All rows of that table, or of another with the same columns: x[rows][width] (not looked at where that is 0), and y:
+ * int32_t[rows], or float[rows][targets]; NULL: it has no targets, or nobody asks. */
 lks_status lki_encoding_apply(const lki_encoding *encoding, const lki_table *table, float *x,
                               void *y);
 

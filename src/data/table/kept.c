@@ -291,7 +291,8 @@ static lks_status read_lines(reader *r)
         if (!is_field(r, number ? "number" : classes ? "classes" : "texts")) return fail_damaged(r);
         LKI_TRY(read_feature(r, number, classes));
     }
-    if (e->width < 1 || e->width > LKI_TABLE_WIDTH || e->targets < 1 ||
+    const bool sentences = e->inputs == 1 && e->input[0].text && e->input[0].words == 0;
+    if ((e->width < 1 && !sentences) || e->width > LKI_TABLE_WIDTH || e->targets < 1 ||
         (e->classes > 0 && e->targets != 1))
         return fail_damaged(r);
     return name_targets(e);

@@ -6,7 +6,7 @@
  *     lockstep columns 1
  *     fill     0
  *     number   input   column  mean  deviation  standardised  name
- *     texts    input   column  count  name                          then a line for each:  text  word
+ *     texts    input   column  count  name                          then a line for each:  text  word; of sentences there is none
  *     number   target  ...
  *     classes  target  column  count  name                          likewise, of integers: integer  word
  *     end      hash

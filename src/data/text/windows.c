@@ -229,7 +229,7 @@ const lks_tokenizer *lks_dataset_tokenizer(const lks_dataset *dataset)
 
 int64_t lks_dataset_tokens(const lks_dataset *dataset, int64_t first, int64_t count, int32_t *out)
 {
-    if (lks_dataset_tokenizer(dataset) == NULL) return 0;
+    if (lks_dataset_tokenizer(dataset) == NULL || dataset->x != NULL) return 0; /* of a table */
     const text_set *set = dataset->user;
     const int64_t left = first >= 0 && first < set->count ? set->count - first : 0;
     if (out != NULL && count > 0)

@@ -23,6 +23,20 @@ lks_status lki_table_columns(const char *const **out, int *count, lki_config *co
     return LKS_OK;
 }
 
+/* data.text_column has texts, whatever these look like. */
+static lks_status add_text_column(lki_csv_opts *opts, lki_config *config)
+{
+    const char *column = lki_config_text(config, LKI_KEY_DATA_TEXT_COLUMN);
+    if (column == NULL) return LKS_OK;
+    const char **names = lki_heap_alloc(&config->heap,
+                                        ((size_t)opts->text_count + 1) * sizeof *names);
+    if (names == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    for (int i = 0; i < opts->text_count; i++) names[i] = opts->texts[i];
+    names[opts->text_count++] = column;
+    opts->texts = names;
+    return LKS_OK;
+}
+
 lks_status lki_table_csv_opts(lki_csv_opts *out, lki_config *config)
 {
     const char *separator = lki_config_text(config, LKI_KEY_DATA_SEPARATOR);
@@ -35,6 +49,7 @@ lks_status lki_table_csv_opts(lki_csv_opts *out, lki_config *config)
                                     : strcmp(header, "false") == 0 ? LKI_HEADER_NO
                                                                    : LKI_HEADER_AUTO};
     LKI_TRY(lki_table_columns(&out->texts, &out->text_count, config, LKI_KEY_DATA_TEXTS));
+    LKI_TRY(add_text_column(out, config));
     return lki_table_columns(&out->skips, &out->skip_count, config, LKI_KEY_DATA_IGNORE);
 }
 
@@ -50,6 +65,7 @@ static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
 {
     *out = (lki_encoding_opts){
         .series = lki_config_has(config, LKI_KEY_DATA_SERIES),
+        .sentences = lki_config_text(config, LKI_KEY_DATA_TEXT_COLUMN),
         .task = task_of(config),
         .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
         .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};

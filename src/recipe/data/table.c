@@ -6,10 +6,12 @@
 #include "base/check.h"
 #include "data/dataset.h"
 #include "data/table/kept.h"
+#include "data/table/sentences.h"
 #include "data/table/series.h"
 #include "recipe/data/columns.h"
 #include "recipe/data/series.h"
 #include "recipe/data/split.h"
+#include "recipe/data/text.h"
 
 /* ---------------------------------------------------------------- what the rows of the training say */
 
@@ -38,13 +40,29 @@ typedef struct table_set {
     struct table_set *base; /* whose encoding is meant, of the training's table; NULL: its own */
     const char *path;
     int64_t rows;
-    void *x, *y; /* NULL: not encoded yet */
+    lks_tokenizer *tokenizer; /* of sentences, where the encoding is its own; else NULL */
+    int64_t tokens;           /* of their samples */
+    lki_sentences sentences;  /* zeroed: there are none, or not read yet; its table is closed */
+    void *x, *y;              /* NULL: not encoded yet */
     size_t x_bytes, y_bytes;
 } table_set;
 
 static const lki_encoding *encoding_of(const table_set *set)
 {
     return set->base != NULL ? &set->base->encoding : &set->encoding;
+}
+
+/* Of sentences; else NULL. */
+static const lks_tokenizer *tokenizer_of(const table_set *set)
+{
+    return (set->base != NULL ? set->base : set)->tokenizer;
+}
+
+/* Elements of a sample. */
+static int64_t width_of(const table_set *set)
+{
+    const lki_encoding *e = encoding_of(set);
+    return lki_encoding_has_sentences(e) ? (set->base != NULL ? set->base : set)->tokens : e->width;
 }
 
 static void close_set(void *user)
@@ -54,6 +72,8 @@ static void close_set(void *user)
     if (set->x != NULL) lki_free(set->context, set->x, set->x_bytes);
     if (set->y != NULL) lki_free(set->context, set->y, set->y_bytes);
     close_set(set->base);
+    lki_sentences_release(&set->sentences);
+    lks_tokenizer_destroy(set->tokenizer);
     lki_encoding_release(&set->encoding);
     lki_free(set->context, set, sizeof *set);
 }
@@ -83,31 +103,45 @@ static lks_status make_table_set(table_set **out, lks_context *context, const ch
     return status;
 }
 
+static lks_status read_sentences(table_set *set, const lki_table *table)
+{
+    if (set->sentences.rows > 0) return LKS_OK;
+    return lki_sentences_read(&set->sentences, encoding_of(set), table);
+}
+
 /* All rows; without targets zeros stand for them. */
 static lks_status encode(table_set *set, const lki_table *table, bool targets)
 {
     const lki_encoding *e = encoding_of(set);
     const size_t rows = (size_t)table->rows;
     set->rows = table->rows;
-    set->x_bytes = lki_times(rows, (size_t)e->width * sizeof(float));
+    set->x_bytes = lki_times(rows, (size_t)width_of(set) * sizeof(float)); /* or of tokens */
     set->y_bytes = lki_times(rows,
                              e->classes > 0 ? sizeof(int32_t) : (size_t)e->targets * sizeof(float));
     LKI_TRY(lki_alloc(set->context, &set->x, set->x_bytes, "samples of a table"));
     LKI_TRY(lki_alloc(set->context, &set->y, set->y_bytes, "targets of a table"));
     memset(set->y, 0, set->y_bytes);
-    return lki_encoding_apply(e, table, set->x, targets ? set->y : NULL);
+    LKI_TRY(lki_encoding_apply(e, table, set->x, targets ? set->y : NULL));
+    if (!lki_encoding_has_sentences(e)) return LKS_OK;
+    LKI_TRY(read_sentences(set, table));
+    return lki_sentences_encode(&set->sentences, tokenizer_of(set), width_of(set), set->x);
 }
 
 /* Takes a user over, also when it fails. */
 static lks_status make_whole(lks_dataset **out, table_set *set)
 {
     const lki_encoding *e = encoding_of(set);
-    const lks_dataset_ops ops = {.close = close_set,
-                                 .info = {.samples = set->rows,
-                                          .shape = {1, {e->width}},
-                                          .dtype = LKS_F32,
-                                          .classes = e->classes,
-                                          .target_shape = {e->classes == 0, {e->targets}}}};
+    const lks_tokenizer *tokenizer = tokenizer_of(set);
+    const lks_dataset_ops ops = {
+        .close = close_set,
+        .info = {.samples = set->rows,
+                 .shape = {1, {width_of(set)}},
+                 .dtype = tokenizer != NULL ? LKS_I32 : LKS_F32,
+                 .vocabulary = tokenizer != NULL
+                                   ? lks_tokenizer_size(tokenizer) + LKI_SENTENCES_OTHERS
+                                   : 0,
+                 .classes = e->classes,
+                 .target_shape = {e->classes == 0, {e->targets}}}};
     const lks_status status = lki_dataset_in_memory(out, set->context, set->path, &ops, set, set->x,
                                                     set->y);
     if (status != LKS_OK) {
@@ -116,8 +150,81 @@ static lks_status make_whole(lks_dataset **out, table_set *set)
     }
     if (e->classes > 0) lki_dataset_name_classes(*out, e->class_name, e->classes);
     (*out)->unit = e->unit;
+    (*out)->tokenizer = tokenizer;
+    if (tokenizer != NULL) lki_dataset_name_samples(*out, set->sentences.text);
     return LKS_OK;
 }
+
+/* ---------------------------------------------------------------- sentences */
+
+/* The texts of the table to test with, of which characters are tokens, too; there may be none. */
+static lks_status read_test(lki_table *table, lki_sentences *out, lki_config *config,
+                            const table_set *set, const lki_csv_opts *opts)
+{
+    const char *path = lki_config_text(config, LKI_KEY_DATA_TEST_TABLE);
+    if (path == NULL) return LKS_OK;
+    LKI_TRY(lki_table_open(table, set->context, path, opts));
+    return lki_sentences_read(out, &set->encoding, table);
+}
+
+static lks_status build_tokenizer(table_set *set, lki_config *config, const lki_table *table,
+                                  const lki_csv_opts *opts)
+{
+    lks_vocabulary_opts made;
+    lki_table other = {0};
+    lki_sentences more = {0};
+    void *used;
+    LKI_TRY(lki_vocabulary_opts(&made, config));
+    LKI_TRY(read_sentences(set, table));
+    const bool all = made.level == LKS_LEVEL_CHAR;
+    const size_t bytes = (size_t)table->rows;
+    LKI_TRY(lki_alloc(set->context, &used, bytes, "marks of rows"));
+    lks_status status = mark_training(used, config, set->context, table);
+    if (status == LKS_OK && all) status = read_test(&other, &more, config, set, opts);
+    if (status == LKS_OK)
+        status = lki_sentences_build(&set->tokenizer, &set->sentences, all ? NULL : used,
+                                     more.rows > 0 ? &more : NULL, &made);
+    lki_free(set->context, used, bytes);
+    lki_sentences_release(&more);
+    lki_table_close(&other);
+    return status;
+}
+
+/* The vocabulary of a training's table with sentences, from a file or made of its texts. */
+static lks_status find_tokenizer(table_set *set, lki_config *config, const lki_table *table,
+                                 const lki_csv_opts *opts)
+{
+    set->tokens = lki_config_int(config, LKI_KEY_DATA_CONTEXT);
+    LKI_TRY(lki_vocabulary_find(&set->tokenizer, config, set->context));
+    return set->tokenizer != NULL ? LKS_OK : build_tokenizer(set, config, table, opts);
+}
+
+/* The same of a run whose columns are in its folder. */
+static lks_status find_kept(table_set *set, lki_config *config, const char *folder)
+{
+    set->tokens = lki_config_int(config, LKI_KEY_DATA_CONTEXT);
+    LKI_TRY(lki_vocabulary_find(&set->tokenizer, config, set->context));
+    if (set->tokenizer != NULL) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_IO,
+        "%.300s has neither tokenizer.json nor vocabulary.txt, which the training wrote "
+        "there; copy it again, or give it as data.tokenizer",
+        folder);
+}
+
+/* Columns of a run against what the keys say now. */
+static lks_status same_kind(const lki_config *config, const lki_encoding *kept, const char *path)
+{
+    const bool was = lki_encoding_has_sentences(kept),
+               is = lki_config_has(config, LKI_KEY_DATA_TEXT_COLUMN);
+    if (was == is) return LKS_OK;
+    return LKI_FAIL(LKS_E_MISMATCH,
+                    "'%.200s' is of a run with%s data.text_column, but the configuration has %s; "
+                    "give that of the run",
+                    path, was ? "" : "out", is ? "one" : "none");
+}
+
+/* ---------------------------------------------------------------- tables */
 
 /* The table that is trained with; its rows are encoded where they are wanted. */
 static lks_status open_training(table_set **out, lki_config *config, lks_context *context,
@@ -136,6 +243,8 @@ static lks_status open_training(table_set **out, lki_config *config, lks_context
         lki_encoding_release(&set->encoding);
         set->encoding = fitted;
     }
+    if (status == LKS_OK && lki_encoding_has_sentences(&set->encoding))
+        status = find_tokenizer(set, config, &table, opts);
     if (status == LKS_OK && rows) status = encode(set, &table, true);
     lki_table_close(&table);
     if (status == LKS_OK)
@@ -219,6 +328,7 @@ lks_status lki_table_source_check(const lks_dataset *whole, lki_config *config, 
     if (path == NULL) return lki_heap_status(&config->heap, LKS_OK);
     if (columns == NULL || access(path, F_OK) != 0) return LKS_OK;
     lks_status status = lki_encoding_read(&kept, columns->context, path);
+    if (status == LKS_OK) status = same_kind(config, &kept, path);
     if (status == LKS_OK)
         status = lki_encoding_same(
             &kept, columns,
@@ -263,6 +373,9 @@ lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_
         lki_encoding_release(&base->encoding);
         base->path = NULL; /* the encoding had it */
         status = lki_encoding_read(&base->encoding, context, kept);
+        if (status == LKS_OK) status = same_kind(config, &base->encoding, kept);
+        if (status == LKS_OK && lki_encoding_has_sentences(&base->encoding))
+            status = find_kept(base, config, folder);
     } else {
         LKI_TRY(open_training(&base, config, context, &opts, false));
         base->encoding.tells = true;

@@ -5,11 +5,17 @@
 #include "recipe/config.h"
 #include <lockstep/data.h>
 
-/* data.name of such data, and the keys of "data" that are its alone. */
+/* data.name of such data, and the keys of "data" that are for it. */
 #define LKI_TABLE_NAME "table"
 #define LKI_TABLE_KEYS                                                                             \
     "table test_table test_fraction targets task standardize texts ignore missing separator "      \
-    "header"
+    "header text_column level words tokenizer context"
+
+/* Of these the keys of a text's vocabulary and samples, which a table without data.text_column has no use for. */
+#define LKI_TABLE_TEXT_KEYS                                                                        \
+    {                                                                                              \
+        LKI_KEY_DATA_LEVEL, LKI_KEY_DATA_WORDS, LKI_KEY_DATA_TOKENIZER, LKI_KEY_DATA_CONTEXT       \
+    }
 
 /* The training or the test split. Samples have the numbers of their rows in the file, from 0. `training`: this table's
  * data set for training, which has what is read of it already; or NULL. */
