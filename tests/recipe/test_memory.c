@@ -179,11 +179,41 @@ static void what_cannot_be_saved_has_its_hash(void **state)
     lkt_remove_folder();
 }
 
+static lks_status open_data(const char *text)
+{
+    lks_recipe *recipe;
+    lks_status status = lks_recipe_open_text(&recipe, NULL, text);
+    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN | LKS_RECIPE_TEST);
+    lks_recipe_close(recipe);
+    return status;
+}
+
+/* A table of texts, whose vocabulary is made. */
+static void texts_of_a_table_are_opened(void **state)
+{
+    static const char *const levels[] = {"word", "char", "bpe", "byte"};
+    const char *folder = lkt_make_folder();
+    char path[400], text[1400];
+    (void)state;
+    snprintf(path, sizeof path, "%s/t.csv", folder);
+    static const char csv[] = "t,c\n\"a \"\"b\"\"\",u\nb c,v\nc a,u\nb,v\n";
+    LKT_OK(lks_file_write(path, csv, sizeof csv - 1));
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text,
+                 "data: {table: '%s', test_table: '%s', text_column: t, level: %s, context: 4}\n"
+                 "model: {name: encoder}\n",
+                 path, path, levels[i]);
+        try_all(open_data, text, 400);
+    }
+    lkt_remove_folder();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_and_prints),
         cmocka_unit_test(trains),
+        cmocka_unit_test(texts_of_a_table_are_opened),
         cmocka_unit_test(what_cannot_be_saved_has_its_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

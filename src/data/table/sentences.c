@@ -123,10 +123,12 @@ static lks_status encode_row(const lki_sentences *s, const lks_tokenizer *tokeni
     char place[LKI_TABLE_PLACE];
     int64_t count;
     lki_passage passage = passage_at(s, row);
-    if (tokenizer->kind->encode(tokenizer, &passage, x + 1, context - 1, &count) != LKS_OK) {
+    lks_status status = tokenizer->kind->encode(tokenizer, &passage, x + 1, context - 1, &count);
+    if (status == LKS_E_FORMAT) { /* again, for the sentence */
         passage = named_passage(s, row, place);
-        LKI_TRY(tokenizer->kind->encode(tokenizer, &passage, x + 1, context - 1, &count));
+        status = tokenizer->kind->encode(tokenizer, &passage, x + 1, context - 1, &count);
     }
+    LKI_TRY(status);
     if (count > context - 1) count = context - 1;
     x[0] = (int32_t)tokenizer->size + LKI_SENTENCES_FIRST;
     for (int64_t i = 1; i <= count; i++) x[i] += LKI_SENTENCES_FIRST;
