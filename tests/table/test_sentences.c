@@ -122,6 +122,7 @@ static void a_vocabulary_is_of_its_rows(void **state)
     for (int i = 0; i < 40; i++)
         snprintf(csv + strlen(csv), 40, "%c,%c%c\n", "uv"[i % 2], 'A' + i, 'A' + i);
     write_text("t.csv", "c,t\nu,z\n");
+    assert_int_equal(vocabulary_of("c,t\nu,1984\nv,7\n", "level: word", ""), 2 + 2 + 2);
     assert_int_equal(vocabulary_of(csv, "level: word", ""), 40 + 2 + 2);
     assert_int_equal(vocabulary_of(csv, "level: word, test_fraction: 0.25", held), 27 + 2 + 2);
     assert_int_equal(vocabulary_of(csv, "level: word, words: 7", ""), 7 + 2);
@@ -176,6 +177,8 @@ static void new_texts_are_predicted(void **state)
     assert_int_equal(shell("mv r.csv away.csv"), 0);
     run("predict c.yaml --out o --table new.csv --format csv");
     expect_ok();
+    assert_string_equal(last.err,
+                        ""); /* that texts are others than the training's goes without saying */
     expect_out("text,class,name,probability\n\"it was, \"\"in short\"\", great\",1,good,0.9");
     expect_out("\nsome?awful music,0,bad,0.");
     run("predict c.yaml --out o --table new.csv --format json");
