@@ -138,16 +138,31 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
 }
 
 /* A function of the kernel on all pieces. In strict trials an input is there only where `reads` has its
- * bit, and the output only with `out`. */
+ * bit, and the output only with `out`; and what parameters' gradients are to be written to is another stage's still, unless
+ * they may be `written`. */
 typedef lks_status (*kernel_call)(const lki_plan *plan, const lki_args *args);
 
 typedef struct allowed {
     unsigned in;
-    bool out;
+    bool out, written;
 } allowed;
 
-static void hide(lki_args *args, const lki_trial *t, const lki_trial_stage *stage, allowed may)
+static void spoil_gradients(const lki_trial *t, const lki_trial_stage *stage,
+                            const lki_trial_tensors *tensors)
 {
+    const lki_cluster *cluster = &stage->plan->cluster;
+    for (int p = 0; p < cluster->param_count; p++) {
+        const lki_param *param = &cluster->param[p].owner->param[cluster->param[p].index];
+        if (tensors->d_param[p] != NULL)
+            lki_trial_spoil(t, tensors->d_param[p],
+                            (size_t)lks_shape_elements(&param->shape) * sizeof(float));
+    }
+}
+
+static void hide(lki_args *args, const lki_trial *t, const lki_trial_stage *stage,
+                 const lki_trial_tensors *tensors, allowed may)
+{
+    if (!may.written) spoil_gradients(t, stage, tensors);
     for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
         if (!(may.in >> i & 1u)) args->in[i] = NULL;
     if (!may.out) args->out = NULL;
@@ -161,7 +176,7 @@ static lks_status call_pieces(const lki_trial *t, const lki_trial_stage *stage,
     for (int64_t first = 0, n; first < t->count; first += n) {
         n = piece(stage->plan, t->count - first);
         lki_args args = arguments(t, stage, tensors, first, n);
-        if (strict) hide(&args, t, stage, may);
+        if (strict) hide(&args, t, stage, tensors, may);
         LKI_TRY(call(stage->plan, &args));
     }
     return LKS_OK;
@@ -171,7 +186,7 @@ static lks_status call_whole(const lki_trial *t, const lki_trial_stage *stage,
                              const lki_trial_tensors *tensors, bool strict, kernel_call call)
 {
     lki_args args = arguments(t, stage, tensors, 0, t->count);
-    if (strict) hide(&args, t, stage, (allowed){.in = stage->plan->needs.apply_in});
+    if (strict) hide(&args, t, stage, tensors, (allowed){.in = stage->plan->needs.apply_in});
     return call(stage->plan, &args);
 }
 
@@ -201,14 +216,15 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
 {
     const lki_kernel *kernel = stage->plan->kernel;
     const lki_needs *needs = &stage->plan->needs;
-    const allowed may = {.in = needs->reads & LKI_READS_IN ? ~needs->side_in : 0,
-                         .out = needs->reads & LKI_READS_OUT};
+    allowed may = {.in = needs->reads & LKI_READS_IN ? ~needs->side_in : 0,
+                   .out = needs->reads & LKI_READS_OUT};
     if (strict) lki_trial_spoil(t, stage->sums, needs->sums_bytes);
     if (lki_in_halves(kernel)) {
         LKI_TRY(call_pieces(t, stage, tensors, strict, may, kernel->gather));
         if (trial_meets(t, stage))
             LKI_TRY(call_whole(t, stage, tensors, strict, kernel->give_backward));
         LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish_backward));
+        may.written = true;
     }
     return call_pieces(t, stage, tensors, strict, may, kernel->backward);
 }

@@ -184,7 +184,9 @@ typedef struct lki_args {
      * the later node's is formed first, of a node in order of its inputs. */
     unsigned add_in;
     const float *param[LKI_MAX_SLOTS];
-    float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later; or of a frozen node */
+    /* NULL: formed by rows, later; or of a frozen node. Written with the replica's last piece, or by finish_backward: until
+     * then it is another stage's. */
+    float *d_param[LKI_MAX_SLOTS];
     bool
         add_param; /* of an embedding: add to d_param[0], which a tied layer behind it has written */
     void *const *buffer; /* running statistics of cluster.counted: read only */

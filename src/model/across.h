@@ -151,9 +151,9 @@ lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch);
 /* exchange.c */
 /* A pass over this batch. Fails where other ranks are gone. */
 lks_status lki_across_begin(lks_model *model, const lks_batch *batch);
-/* An array for the gradients of the worker's next replica; and that those of segments from this one on
- * are complete there. */
-float *lki_across_take(lks_model *model, int worker, int64_t replica, bool absent);
+/* The worker's next replica, whose gradients come to this array, NULL: it is absent; and that those of segments from
+ * this one on are complete there. */
+void lki_across_take(lks_model *model, int worker, int64_t replica, float *values);
 void lki_across_formed(void *forming, int segment);
 /* What travels before the word, and the word. */
 lks_status lki_across_speak(lks_model *model, lks_status status);

@@ -197,6 +197,7 @@ static lks_status list_weights(lks_model *model)
                     LKI_TRY(add_weight(model, s, p));
     /* Never empty: NULL instead of an array of gradients means an absent replica. */
     if (model->gradient_count == 0) model->gradient_count = LKI_ALIGN / sizeof(float);
+    lki_program_place_joined(&model->program);
     return LKS_OK;
 }
 

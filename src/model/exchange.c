@@ -85,24 +85,14 @@ lks_status lki_across_begin(lks_model *model, const lks_batch *batch)
     return lki_ranks_reuse(&across->sums);
 }
 
-/* The same array in every bucket. */
-static float *take(lks_model *model, int worker)
-{
-    float *values = NULL;
-    for (int b = 0; b < model->across->near; b++)
-        values = lki_reduce_array(&model->reduce, worker, b);
-    return values;
-}
-
-float *lki_across_take(lks_model *model, int worker, int64_t replica, bool absent)
+void lki_across_take(lks_model *model, int worker, int64_t replica, float *values)
 {
     lki_forming *own = &model->across->forming[worker];
     own->model = model;
     own->worker = worker;
     own->replica = replica;
     own->next = 0;
-    own->values = absent ? NULL : take(model, worker);
-    return own->values;
+    own->values = values;
 }
 
 void lki_across_formed(void *user, int segment)

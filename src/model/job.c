@@ -2,6 +2,16 @@
 #include "base/check.h"
 #include "model/update.h"
 
+/* Where the gradients of the worker's next replica come to, the same array in every bucket: its own, or the one that they
+ * are joined to. */
+static float *take_array(lks_model *model, lki_local *local, int holder)
+{
+    local->joins = lki_reduce_left(&model->reduce, holder, 0);
+    if (local->joins == NULL) return local->gradient = lki_reduce_array(&model->reduce, holder, 0);
+    local->gradient = model->reduce.holder[holder].scratch;
+    return local->joins;
+}
+
 /* The last leg of backward, behind which the gradients are complete; without meetings there is no other. */
 static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_cohort *cohort,
                                    int64_t replica)
@@ -11,13 +21,12 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
     const bool absent = lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0;
     const bool alone = !lki_sums_across(model);
-    worker->local.gradient = !alone   ? lki_across_take(model, own, replica, absent)
-                             : absent ? NULL
-                                      : lki_reduce_array(&model->reduce, holder, 0);
+    float *sums = absent ? NULL : take_array(model, &worker->local, holder);
+    if (!alone) lki_across_take(model, own, replica, sums);
     if (!absent)
         LKI_TRY(lki_program_backward(&model->program, pass, cohort, replica, &worker->local));
     if (alone)
-        lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
+        lki_reduce_push(&model->reduce, holder, 0, leaf, sums);
     else
         lki_across_formed(&model->across->forming[own], 0);
     if (absent) return LKS_OK;

@@ -35,21 +35,33 @@ lki_tree_node lki_tree_maximal(int64_t leaves, int64_t first, int64_t last)
     return node;
 }
 
-int lki_tree_slots(int64_t leaves, int64_t first, int64_t last)
+/* `joined`: a leaf counts when siblings have been merged. */
+static int most_held(int64_t leaves, int64_t first, int64_t last, bool joined)
 {
     int64_t bound[2 * 64 + 2]; /* the nodes held are [bound[i], bound[i + 1]) for i < held */
     int held = 0, most = 0;
     bound[0] = first;
     for (int64_t leaf = first; leaf < last; leaf++) {
         bound[++held] = leaf + 1;
-        if (held > most) most = held;
+        if (held > most && !joined) most = held;
         while (held >= 2 &&
                lki_tree_siblings(leaves, bound[held - 2], bound[held - 1], bound[held])) {
             bound[held - 1] = bound[held];
             held--;
         }
+        if (held > most) most = held;
     }
     return most;
+}
+
+int lki_tree_slots(int64_t leaves, int64_t first, int64_t last)
+{
+    return most_held(leaves, first, last, false);
+}
+
+int lki_tree_slots_joined(int64_t leaves, int64_t first, int64_t last)
+{
+    return most_held(leaves, first, last, true);
 }
 
 double lki_tree_sum(const double *values, int64_t lo, int64_t hi)

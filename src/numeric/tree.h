@@ -38,6 +38,8 @@ lki_tree_node lki_tree_maximal(int64_t leaves, int64_t first, int64_t last);
 /* How many nodes a worker holds at most while it adds leaves first..last-1 one by one and merges
  * siblings at once (a merge needs no extra). 0 for an empty range. At most 2*log2(leaves) + 1. */
 int lki_tree_slots(int64_t leaves, int64_t first, int64_t last);
+/* The same where a leaf whose left sibling is held is added to that, and never stands beside it. */
+int lki_tree_slots_joined(int64_t leaves, int64_t first, int64_t last);
 
 /* The sum of values[lo] .. values[hi - 1] by the tree over [lo, hi), which is not empty. */
 double lki_tree_sum(const double *values, int64_t lo, int64_t hi);

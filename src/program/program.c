@@ -222,14 +222,16 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     args.add_in = stage->add_in;
     args.add_param = stage->tied;
     const bool sums = !stage->by_rows && pass->wanted != LKI_WANT_INPUTS;
+    const int64_t *place = local->joins != NULL ? stage->d_joined : stage->d_param;
     for (int i = 0; i < stage->cluster->param_count && sums; i++)
-        args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + stage->d_param[i] : NULL;
+        args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + place[i] : NULL;
     if (at->whole) args.met = met_of(program, pass, stage, at, true);
     LKI_TRY((at->whole      ? at->gives ? kernel->give_backward : kernel->finish_backward
              : part->second ? kernel->gather
                             : kernel->backward)(stage->plan, &args));
     if (ends) lki_program_narrow(program, stage, &args, true);
     (ends ? lki_lap : lki_lap_part)(local->laps, lki_lap_of(part->stage, LKI_PHASE_BACKWARD));
+    if (ends && at->last && local->joins != NULL) lki_program_join(program, local, stage);
     return LKS_OK;
 }
 

@@ -93,9 +93,8 @@ typedef struct lki_value {
     size_t all_offset; /* KEPT: in the samples of all processes */
     int first, last;   /* the ticks between which it must not be overwritten, */
     int again, until;  /* and those of what is formed again in backward; -1: nothing is */
-    bool
-        rounded; /* in backward it is what a copy in bfloat16 has kept (storage.c); in between it is not there */
-    int original; /* of such a copy: the value that it is of, else LKI_NO_VALUE; */
+    bool rounded;      /* in between it is not there: it comes of a copy in bfloat16 (storage.c) */
+    int original;      /* of such a copy: the value that it is of, else LKI_NO_VALUE; */
     int packed,
         unpacked; /* behind forward of which part it is made, and in front of whose backward it is read */
 } lki_value;
@@ -124,18 +123,17 @@ typedef struct lki_stage {
     int out, d_out, saved, replica, sums;
     bool backward; /* takes part in backward */
     bool by_rows;  /* gradients of its parameters are formed by rows */
-    bool
-        tied; /* an embedding whose weight a later stage has, too: its gradient is added to that one's */
+    bool tied; /* an embedding whose weight a later stage has: adds its gradient to that one's */
     bool needs_target; /* left out of predictions */
     bool opens;        /* a block */
     bool again;        /* is run once more in front of its block's backward */
 
     /* Filled in by the model. */
-    int weight[LKI_MAX_SLOTS];   /* indices of weights; of slots, as the next two */
-    float *param[LKI_MAX_SLOTS]; /* values, shared by all workers */
-    int64_t d_param
-        [LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats; -1: none is formed */
-    void *buffer[LKI_MAX_BUFFER];       /* of cluster->counted */
+    int weight[LKI_MAX_SLOTS];       /* indices of weights; of slots, as the next two */
+    float *param[LKI_MAX_SLOTS];     /* values, shared by all workers */
+    int64_t d_param[LKI_MAX_SLOTS];  /* by replica: place in a gradient array; -1: none is formed */
+    int64_t d_joined[LKI_MAX_SLOTS]; /* and in a scratch of what is joined to one (joined.c) */
+    void *buffer[LKI_MAX_BUFFER];    /* of cluster->counted */
     float *carried[LKI_CARRIED_ARRAYS]; /* of a node that carries; NULL: none */
     void *state;                        /* lki_args.state; NULL: none */
     size_t packed_offset;               /* in program->packed */
@@ -146,9 +144,8 @@ typedef struct lki_stage {
 /* What is run at once: a stage, or a half of it. */
 typedef struct lki_part {
     int stage, segment;
-    bool second; /* half */
-    int back,
-        forwarded; /* the ticks of its backward, and of its forward again; -1: that is not run */
+    bool second;         /* half */
+    int back, forwarded; /* the ticks of its backward, and of its forward again; -1: not run */
 } lki_part;
 
 typedef struct lki_segment {
@@ -207,6 +204,7 @@ typedef struct lki_program {
     size_t workspace_bytes; /* and behind them scratch */
     size_t kept_bytes, packed_bytes;
     int64_t stats_count, met_count;
+    int64_t joined_count; /* floats of lki_local.gradient where that is joined */
 
     /* Memory of the device. */
     char *kept, *packed;
@@ -355,9 +353,8 @@ typedef struct lki_pass {
     int64_t at;                 /* of a graph of one position: the number of the first sample's */
     int end;                    /* forward leaves out stages from this one on; 0: none */
     lki_wanted wanted;          /* of backward, */
-    bool
-        from_output; /* which begins with the gradient of the output as it is in its place, not with the loss */
-    char *all; /* what is kept goes here, as in program->all; NULL: to local->kept */
+    bool from_output; /* it begins with the output's gradient, in its place, not with the loss */
+    char *all;        /* what is kept goes here, as in program->all; NULL: to local->kept */
     const float *
         mirrored; /* outputs of the same samples as in a mirror, the host's: the output becomes the mean
                               of both before anything reads it; NULL: it stays. Not with a team */
@@ -392,6 +389,7 @@ typedef struct lki_local {
     char *memory;    /* local_bytes + workspace_bytes */
     char *kept;      /* kept_bytes: the program's, where gradients are formed from it */
     float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
+    float *joins;    /* the gradient array that it is joined to, stage by stage; NULL: it is one */
     lki_team *team;  /* NULL: it runs the cohort alone */
     lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
@@ -401,6 +399,10 @@ typedef struct lki_local {
     void (*formed)(void *user, int segment);
     void *formed_user;
 } lki_local;
+
+/* joined.c: places in a scratch, from those in arrays; what a stage has formed there, into the array. */
+void lki_program_place_joined(lki_program *program);
+void lki_program_join(const lki_program *program, const lki_local *local, const lki_stage *stage);
 
 /* freeze.c: whether the stage forms any gradient in this backward pass. */
 bool lki_program_takes_part(const lki_program *program, const lki_pass *pass,

@@ -27,18 +27,23 @@ lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, i
 {
     lki_holder *own = &reduce->holder[holder];
     const size_t buckets = (size_t)reduce->buckets;
+    const int most = reduce->apart ? (int)(last - first)
+                                   : lki_tree_slots(reduce->replicas, first, last);
+    const int joined = reduce->joins && !reduce->apart
+                           ? lki_tree_slots_joined(reduce->replicas, first, last)
+                           : most;
     own->first = first;
     own->last = last;
-    own->arrays = reduce->apart ? (int)(last - first)
-                                : lki_tree_slots(reduce->replicas, first, last);
-    const size_t nodes = buckets * (size_t)own->arrays;
+    own->arrays = joined;
+    own->joins = joined < most;
+    const size_t nodes = buckets * (size_t)most;
     void *memory;
     LKI_TRY(lki_arena_alloc(arena, &memory,
                             lki_align(buckets * sizeof(lki_holding) + nodes * sizeof(lki_held)),
                             "what a holder of gradients holds"));
     own->holding = memory;
     lki_held *held = (lki_held *)(own->holding + buckets);
-    for (int b = 0; b < reduce->buckets; b++, held += own->arrays)
+    for (int b = 0; b < reduce->buckets; b++, held += most)
         own->holding[b] = (lki_holding){.held = held};
     return LKS_OK;
 }
@@ -77,6 +82,18 @@ float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket)
     return own->memory + taken * floats(reduce);
 }
 
+float *lki_reduce_left(const lki_reduce *reduce, int holder, int bucket)
+{
+    const lki_holder *own = &reduce->holder[holder];
+    const lki_holding *h = &own->holding[bucket];
+    if (!own->joins || h->held_count == 0) return NULL;
+    const lki_held *left = &h->held[h->held_count - 1];
+    return lki_tree_siblings(reduce->replicas, left->node.lo, left->node.hi, left->node.hi + 1)
+               ? left->values
+               : NULL;
+}
+
+/* A right child that was joined is in the left one's array already. */
 static void merge_last_two(const lki_reduce *reduce, lki_holding *h, int bucket)
 {
     const lki_held *right = &h->held[--h->held_count];
@@ -84,7 +101,7 @@ static void merge_last_two(const lki_reduce *reduce, lki_holding *h, int bucket)
     left->node.hi = right->node.hi;
     if (left->values == NULL) {
         left->values = right->values;
-    } else if (right->values != NULL) {
+    } else if (right->values != NULL && right->values != left->values) {
         const int64_t first = reduce->border[bucket];
         reduce->backend->add(reduce->border[bucket + 1] - first, left->values + first,
                              right->values + first);

@@ -14,6 +14,15 @@
  * Who holds what changes neither the additions nor their order. The table looks at no element: it gives
  * ranges of arrays to the backend's add.
  *
+ * A replica that is a right child needs no array, if its owner forms a few of its gradients at a time in a scratch and
+ * adds these to the left child's array, as the merge would. That takes the most arrays where holders would have most:
+ *
+ *   V = 4, one holder     array 0    array 1    array 2            joined:  array 0    array 1
+ *   replica 0             [0,1)                                             [0,1)
+ *   replica 1             [0,2)      [1,2)                                  [0,2)
+ *   replica 2             [0,2)      [2,3)                                  [0,2)      [2,3)
+ *   replica 3             [0,4)      [2,4)      [3,4)                       [0,4)      [2,4)
+ *
  * A holder is one thread's at a time. When all have pushed, and behind a barrier, any number of
  * threads form totals, each of ranges of its own.
  */
@@ -39,7 +48,9 @@ typedef struct lki_holding {
 typedef struct lki_holder {
     int64_t first, last;  /* replicas first .. last-1 */
     int arrays;           /* as many as it needs at most */
+    bool joins;           /* right children have none, which saves one array at least */
     float *memory;        /* [arrays][floats of an array]; NULL: it pushes arrays of others */
+    float *scratch;       /* the owner's, in which it forms what it joins */
     lki_holding *holding; /* [buckets] */
 } lki_holder;
 
@@ -48,6 +59,7 @@ typedef struct lki_reduce {
     int64_t replicas;
     bool
         apart; /* a holder has an array for each of its replicas, all of which are formed together */
+    bool joins; /* else a right child has none, where this saves memory */
     int holders, buckets;
     lki_holder *holder; /* [holders], ascending: each begins where the one before it ends */
     int64_t *border;    /* [buckets + 1]: bucket b is the floats border[b] .. border[b + 1] - 1 */
@@ -68,6 +80,10 @@ void lki_reduce_begin(lki_reduce *reduce, int holder);
 /* An array of the holder's for the gradients of its next replica in this bucket, until that is pushed. A
  * holder that has pushed the same replicas in two buckets gets the same array in both. */
 float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket);
+/* The array that the holder's next replica is joined to: every float of its gradients is added there, once, before it
+ * is pushed in the bucket with this array. NULL: it needs one of its own, as holders do not join, it is no right child, or
+ * the left one is absent. */
+float *lki_reduce_left(const lki_reduce *reduce, int holder, int bucket);
 /* Where replicas are apart: the array that this one is going to get. */
 float *lki_reduce_apart(const lki_reduce *reduce, int holder, int64_t replica);
 /* The sum of a node, in general of a replica [r, r+1), in this bucket: in that array or, where the

@@ -99,6 +99,26 @@ static void slots(void **state)
     }
 }
 
+/* Behind leaf k the worker holds the maximal nodes of [first, k + 1), and nothing beside them before. */
+static void slots_joined(void **state)
+{
+    (void)state;
+    for (int64_t leaves = 1; leaves <= MOST; leaves++) {
+        for (int64_t first = 0; first <= leaves; first++) {
+            int most = 0;
+            assert_int_equal(lki_tree_slots_joined(leaves, first, first), 0);
+            for (int64_t last = first + 1; last <= leaves; last++) {
+                const int held = naive_maximal(0, leaves, first, last);
+                if (held > most) most = held;
+                assert_int_equal(lki_tree_slots_joined(leaves, first, last), most);
+                assert_in_range(lki_tree_slots(leaves, first, last), most, most + 1);
+            }
+        }
+    }
+    assert_int_equal(lki_tree_slots_joined(8, 0, 4), 2);
+    assert_int_equal(lki_tree_slots_joined(8, 0, 8), 3);
+}
+
 static void shares(void **state)
 {
     (void)state;
@@ -117,8 +137,8 @@ static void shares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits), cmocka_unit_test(siblings), cmocka_unit_test(maximal_nodes),
-        cmocka_unit_test(slots),  cmocka_unit_test(shares),
+        cmocka_unit_test(splits), cmocka_unit_test(siblings),     cmocka_unit_test(maximal_nodes),
+        cmocka_unit_test(slots),  cmocka_unit_test(slots_joined), cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,8 @@ static const int64_t borders[] = {0, 4, 5, FLOATS};
 static const int64_t range[RANGES + 1] = {0, 1, 4, 5, 8, FLOATS};
 
 static int64_t additions;
+static bool joins; /* holders join what is a right child */
+static int64_t joined;
 
 static void add(int64_t count, float *left, const float *right)
 {
@@ -78,11 +80,15 @@ typedef struct table {
 static void table_make(table *t, int64_t replicas, int holders, const int64_t *start, int buckets,
                        const int64_t *border)
 {
-    *t = (table){.reduce = {.backend = &adds, .replicas = replicas}};
+    *t = (table){.reduce = {.backend = &adds, .replicas = replicas, .joins = joins}};
     LKT_OK(lki_reduce_make(&t->reduce, &t->arena, holders, buckets, border));
     for (int o = 0; o < holders; o++) {
         LKT_OK(lki_reduce_assign(&t->reduce, &t->arena, o, start[o], start[o + 1]));
         t->reduce.holder[o].memory = malloc(lki_reduce_bytes(&t->reduce, o) + 1);
+        assert_int_equal(lki_reduce_bytes(&t->reduce, o),
+                         sizeof(float) * FLOATS *
+                             (size_t)(joins ? lki_tree_slots_joined
+                                            : lki_tree_slots)(replicas, start[o], start[o + 1]));
     }
 }
 
@@ -97,6 +103,17 @@ static void begin(table *t)
     for (int o = 0; o < t->reduce.holders; o++) lki_reduce_begin(&t->reduce, o);
 }
 
+/* In pieces, which are formed in the same memory. */
+static void join_replica(const table *t, const gradients *g, float *left, int bucket, int64_t r)
+{
+    float scratch;
+    for (int64_t i = t->reduce.border[bucket]; i < t->reduce.border[bucket + 1]; i++) {
+        scratch = g->of[r][i];
+        add(1, left + i, &scratch);
+    }
+    joined++;
+}
+
 static void push_replica(table *t, const gradients *g, int holder, int bucket, int64_t r)
 {
     const lki_tree_node leaf = {.lo = r, .hi = r + 1};
@@ -105,8 +122,15 @@ static void push_replica(table *t, const gradients *g, int holder, int bucket, i
         lki_reduce_push(&t->reduce, holder, bucket, leaf, NULL);
         return;
     }
-    float *array = lki_reduce_array(&t->reduce, holder, bucket);
-    memcpy(array + first, g->of[r] + first, (size_t)(end - first) * sizeof *array);
+    float *array = lki_reduce_left(&t->reduce, holder, bucket);
+    if (array != NULL) {
+        join_replica(t, g, array, bucket, r);
+    } else {
+        array = lki_reduce_array(&t->reduce, holder, bucket);
+        memcpy(array + first, g->of[r] + first, (size_t)(end - first) * sizeof *array);
+    }
+    const lki_holder *own = &t->reduce.holder[holder];
+    assert_in_range(array - own->memory, 0, (own->arrays - 1) * FLOATS);
     lki_reduce_push(&t->reduce, holder, bucket, leaf, array);
 }
 
@@ -255,6 +279,12 @@ static void begins_again_in_the_middle(void **state)
     table_free(&t);
 }
 
+static const float *array_of(table *t, int bucket)
+{
+    const float *left = lki_reduce_left(&t->reduce, 0, bucket);
+    return left != NULL ? left : lki_reduce_array(&t->reduce, 0, bucket);
+}
+
 /* Where all buckets have the same replicas they take the same array for the next: one for backward. */
 static void one_array_for_all_buckets(void **state)
 {
@@ -271,7 +301,7 @@ static void one_array_for_all_buckets(void **state)
             const float *array[BUCKETS];
             for (int b = 0; b < BUCKETS; b++) {
                 const int bucket = (b + (int)r) % BUCKETS;
-                array[b] = g.absent[r] ? NULL : lki_reduce_array(&t.reduce, 0, bucket);
+                array[b] = g.absent[r] ? NULL : array_of(&t, bucket);
                 push_replica(&t, &g, 0, bucket, r);
             }
             for (int b = 1; b < BUCKETS; b++) assert_ptr_equal(array[0], array[b]);
@@ -359,6 +389,27 @@ static void replicas_of_others_are_merged(void **state)
     table_free(&t);
 }
 
+static int without(void **state)
+{
+    (void)state;
+    joins = false;
+    return 0;
+}
+
+static int joining(void **state)
+{
+    (void)state;
+    joins = true;
+    return 0;
+}
+
+/* Whether what went before has joined any. */
+static int has_joined(void **state)
+{
+    (void)state;
+    return (joined > 0) == joins ? 0 : -1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,5 +420,6 @@ int main(void)
         cmocka_unit_test(nodes_travel),
         cmocka_unit_test(replicas_of_others_are_merged),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, without, has_joined) +
+           cmocka_run_group_tests_name("joined", tests, joining, has_joined);
 }

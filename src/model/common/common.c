@@ -55,8 +55,8 @@ static size_t arrays_bytes(const lks_model *model)
     const lki_across *across = model->across;
     size_t arrays = 0;
     for (int p = 0; p < across->workers; p++)
-        arrays += (size_t)lki_tree_slots(model->program.replicas, across->border[p],
-                                         across->border[p + 1]);
+        arrays += (size_t)lki_tree_slots_joined(model->program.replicas, across->border[p],
+                                                across->border[p + 1]);
     return lki_times(arrays, (size_t)model->gradient_count * sizeof(float));
 }
 

@@ -14,8 +14,11 @@ int64_t lki_across_first(const lks_model *model, int worker)
 lks_status lki_ranges_plan(lks_model *model)
 {
     const lki_program *program = &model->program;
-    model->reduce = (lki_reduce){
-        .backend = program->backend, .replicas = program->replicas, .apart = program->meetings > 0};
+    /* Nobody but the table reads a replica's gradients. Where replicas meet, all of a worker's are formed together. */
+    model->reduce = (lki_reduce){.backend = program->backend,
+                                 .replicas = program->replicas,
+                                 .apart = program->meetings > 0,
+                                 .joins = program->meetings == 0};
     const int first = model->first_part,
               holders = model->common != NULL ? model->parts : model->workers;
     LKI_TRY(
@@ -33,21 +36,44 @@ lks_status lki_ranges_plan(lks_model *model)
     return lki_meet_plan(model);
 }
 
+/* In which gradients are formed that are joined. */
+static size_t scratch_bytes(const lks_model *model, int holder)
+{
+    return model->reduce.holder[holder].joins ? (size_t)model->program.joined_count * sizeof(float)
+                                              : 0;
+}
+
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
 {
+    const int holder = model->first_part + worker;
     return model->program.loss != NULL
-               ? lki_reduce_bytes(&model->reduce, model->first_part + worker)
+               ? lki_reduce_bytes(&model->reduce, holder) + scratch_bytes(model, holder)
                : 0;
+}
+
+static lks_status make_scratch(lks_model *model)
+{
+    const lki_memory *memory = model->program.backend->memory;
+    for (int w = 0; w < model->workers; w++) {
+        const int holder = model->first_part + w;
+        void *made;
+        if (!model->reduce.holder[holder].joins) continue;
+        LKI_TRY(memory->alloc(model->context, &made, scratch_bytes(model, holder),
+                              "gradients of a stage"));
+        model->reduce.holder[holder].scratch = made;
+    }
+    return LKS_OK;
 }
 
 lks_status lki_ranges_make(lks_model *model)
 {
     const lki_memory *memory = model->program.backend->memory;
-    if (model->program.loss == NULL || lki_sums_across(model) || model->common != NULL)
-        return LKS_OK; /* lki_across_allocate() */
+    if (model->program.loss == NULL) return LKS_OK;
+    LKI_TRY(make_scratch(model));
+    if (lki_sums_across(model) || model->common != NULL) return LKS_OK; /* lki_across_allocate() */
     for (int w = 0; w < model->workers; w++) {
         void *made;
-        LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
+        LKI_TRY(memory->alloc(model->context, &made, lki_reduce_bytes(&model->reduce, w),
                               "a worker's gradients"));
         model->reduce.holder[w].memory = made;
     }
@@ -58,9 +84,13 @@ void lki_ranges_release(lks_model *model)
 {
     const lki_backend *backend = model->program.backend;
     const bool own = !lki_sums_across(model) && model->common == NULL;
-    for (int w = 0; w < model->reduce.holders && own; w++)
-        backend->memory->free(model->context, model->reduce.holder[w].memory,
-                              lki_worker_gradient_bytes(model, w));
+    for (int h = 0; h < model->reduce.holders; h++) {
+        lki_holder *holder = &model->reduce.holder[h];
+        backend->memory->free(model->context, holder->scratch, scratch_bytes(model, h));
+        if (own)
+            backend->memory->free(model->context, holder->memory,
+                                  lki_reduce_bytes(&model->reduce, h));
+    }
     lki_across_release(model);
     lki_arena_release(&model->ranges);
     model->reduce = (lki_reduce){0};
