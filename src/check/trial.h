@@ -100,7 +100,8 @@ typedef struct lki_trial_tensors {
     const float *begins;
     float *leaves;
 } lki_trial_tensors;
-/* All samples in pieces; with `strict`, scratch and what backward did not ask for is spoilt. */
+/* All samples in pieces; with `strict`, scratch and what backward did not ask for is spoilt, and so are gradients of
+ * parameters until the last piece: LKS_E_BUG where one is written before. */
 lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
                              const lki_trial_tensors *tensors, bool strict);
 lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,

@@ -111,6 +111,14 @@ void lki_trial_spoil(const lki_trial *t, void *memory, size_t bytes)
         memset(memory, SPOILT, bytes);
 }
 
+bool lki_trial_spoilt(const lki_trial *t, const void *memory, size_t bytes)
+{
+    const uint8_t *at = memory;
+    for (size_t i = 0; i < bytes && !has_twins(t); i++)
+        if (at[i] != SPOILT) return false;
+    return true;
+}
+
 bool lki_trial_guarded(const lki_trial *t)
 {
     for (const block *b = t->blocks; b != NULL; b = b->next)

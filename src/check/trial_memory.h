@@ -19,6 +19,8 @@ void lki_trial_fetch(lki_trial *t);
 void *lki_trial_there(const lki_trial *t, const void *memory);
 /* Every byte of scratch 0xff. */
 void lki_trial_spoil(const lki_trial *t, void *memory, size_t bytes);
+/* Nobody has written since; also where the host does not see it. */
+bool lki_trial_spoilt(const lki_trial *t, const void *memory, size_t bytes);
 /* Nothing was written past the end of an array. */
 bool lki_trial_guarded(const lki_trial *t);
 /* Of what kernels must not change. */

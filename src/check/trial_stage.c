@@ -147,16 +147,33 @@ typedef struct allowed {
     bool out, written;
 } allowed;
 
+static size_t param_bytes(const lki_trial_stage *stage, int p)
+{
+    const lki_cluster *cluster = &stage->plan->cluster;
+    const lki_param *param = &cluster->param[p].owner->param[cluster->param[p].index];
+    return (size_t)lks_shape_elements(&param->shape) * sizeof(float);
+}
+
 static void spoil_gradients(const lki_trial *t, const lki_trial_stage *stage,
                             const lki_trial_tensors *tensors)
 {
-    const lki_cluster *cluster = &stage->plan->cluster;
-    for (int p = 0; p < cluster->param_count; p++) {
-        const lki_param *param = &cluster->param[p].owner->param[cluster->param[p].index];
+    for (int p = 0; p < stage->plan->cluster.param_count; p++)
         if (tensors->d_param[p] != NULL)
-            lki_trial_spoil(t, tensors->d_param[p],
-                            (size_t)lks_shape_elements(&param->shape) * sizeof(float));
-    }
+            lki_trial_spoil(t, tensors->d_param[p], param_bytes(stage, p));
+}
+
+static lks_status check_spoilt(const lki_trial *t, const lki_trial_stage *stage,
+                               const lki_trial_tensors *tensors)
+{
+    char text[400];
+    for (int p = 0; p < stage->plan->cluster.param_count; p++)
+        if (tensors->d_param[p] != NULL &&
+            !lki_trial_spoilt(t, tensors->d_param[p], param_bytes(stage, p)))
+            return LKI_FAIL(LKS_E_BUG,
+                            "%s: a kernel wrote the gradient of a parameter before the last "
+                            "samples; please report it",
+                            lki_trial_describe(t, text, sizeof text));
+    return LKS_OK;
 }
 
 static void hide(lki_args *args, const lki_trial *t, const lki_trial_stage *stage,
@@ -178,6 +195,7 @@ static lks_status call_pieces(const lki_trial *t, const lki_trial_stage *stage,
         lki_args args = arguments(t, stage, tensors, first, n);
         if (strict) hide(&args, t, stage, tensors, may);
         LKI_TRY(call(stage->plan, &args));
+        if (strict && !may.written && !args.last) LKI_TRY(check_spoilt(t, stage, tensors));
     }
     return LKS_OK;
 }

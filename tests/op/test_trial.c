@@ -21,6 +21,7 @@ typedef enum wrong {
     INPUT,      /* changes what it reads */
     PARAMETER,
     OUT_GRADIENT,
+    EARLY,  /* writes the bias's gradient before the last samples */
     OUTPUT, /* the last element is wrong by `by`, */
     D_IN,   /* or the first of the input's gradient, */
     D_BIAS, /* or of the bias's, */
@@ -83,7 +84,9 @@ static lks_status backward_dense(const lki_plan *plan, const lki_args *args)
             (args->sample == 0 && ((const uint8_t *)args->sums)[i] != 0xff))
             backwards += 1000;
     memset(args->workspace, 1, SCRATCH);
+    for (int i = 0; i < 2 && !args->last; i++) own.d_param[i] = NULL;
     const lks_status status = right->backward(plan, &own);
+    if (what == EARLY && args->d_param[1] != NULL) args->d_param[1][UNITS - 1] = 1;
     if (what == OUT_GRADIENT) writable(args->d_out)[0] += 1;
     if (what == D_IN && args->d_in[0] != NULL) args->d_in[0][0] += (float)by;
     if (what == D_BIAS && args->d_param[1] != NULL) args->d_param[1][0] += (float)by;
@@ -183,7 +186,8 @@ static void broken_promises_are_named(void **state)
                  {FAR_BEHIND, "wrote past the end of an array"},
                  {INPUT, "dense units=3, input 5, 6 samples from 40: a kernel changed an input"},
                  {PARAMETER, "changed an input"},
-                 {OUT_GRADIENT, "changed an input"}};
+                 {OUT_GRADIENT, "changed an input"},
+                 {EARLY, "wrote the gradient of a parameter before the last samples"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         lkt_result result;
