@@ -82,8 +82,10 @@ static void check_memory(const network *net, const lks_model *model)
         const lki_worker *worker = &model->worker[w];
         const lki_holder *holder = &model->reduce.holder[w];
         const int64_t v = model->program.replicas;
-        const int apart = lki_tree_slots(v, worker->first, worker->last);
-        const int joined = lki_tree_slots_joined(v, worker->first, worker->last);
+        const bool together = model->program.meetings > 0;
+        const int apart = together ? (int)(worker->last - worker->first)
+                                   : lki_tree_slots(v, worker->first, worker->last);
+        const int joined = together ? apart : lki_tree_slots_joined(v, worker->first, worker->last);
         assert_int_equal(holder->arrays, joined);
         assert_int_equal(holder->joins, joined < apart);
         assert_int_equal(holder->scratch != NULL, joined < apart);
@@ -172,6 +174,19 @@ static void formed_again(void **state)
     check_workers(&net, "cpu");
 }
 
+/* Nothing is joined where all replicas of a worker are formed together. */
+static void replicas_that_meet(void **state)
+{
+    (void)state;
+    const network net = {.name = "synced",
+                         .build = lkt_net_synced,
+                         .x = images.x,
+                         .y = images.y,
+                         .step = 5,
+                         .opts = {.optim = lks_sgd(.9f)}};
+    check_workers(&net, "cpu");
+}
+
 static void a_weight_of_two_stages(void **state)
 {
     (void)state;
@@ -189,9 +204,8 @@ static void a_weight_of_two_stages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_that_differ),
-        cmocka_unit_test(clipped),
-        cmocka_unit_test(formed_again),
+        cmocka_unit_test(stages_that_differ),     cmocka_unit_test(clipped),
+        cmocka_unit_test(formed_again),           cmocka_unit_test(replicas_that_meet),
         cmocka_unit_test(a_weight_of_two_stages),
     };
     return cmocka_run_group_tests(tests, fill, empty);

@@ -14,11 +14,11 @@ int64_t lki_across_first(const lks_model *model, int worker)
 lks_status lki_ranges_plan(lks_model *model)
 {
     const lki_program *program = &model->program;
-    /* Nobody but the table reads a replica's gradients. Where replicas meet, all of a worker's are formed together. */
+    /* Where replicas meet, all of a worker's are formed together. Nobody but the table reads those of one. */
     model->reduce = (lki_reduce){.backend = program->backend,
                                  .replicas = program->replicas,
                                  .apart = program->meetings > 0,
-                                 .joins = program->meetings == 0};
+                                 .joins = true};
     const int first = model->first_part,
               holders = model->common != NULL ? model->parts : model->workers;
     LKI_TRY(
