@@ -165,14 +165,13 @@ static void spoil_gradients(const lki_trial *t, const lki_trial_stage *stage,
 static lks_status check_spoilt(const lki_trial *t, const lki_trial_stage *stage,
                                const lki_trial_tensors *tensors)
 {
-    char text[400];
     for (int p = 0; p < stage->plan->cluster.param_count; p++)
         if (tensors->d_param[p] != NULL &&
             !lki_trial_spoilt(t, tensors->d_param[p], param_bytes(stage, p)))
             return LKI_FAIL(LKS_E_BUG,
-                            "%s: a kernel wrote the gradient of a parameter before the last "
+                            "'%s': a kernel wrote the gradient of a parameter before the last "
                             "samples; please report it",
-                            lki_trial_describe(t, text, sizeof text));
+                            lki_cluster_head(&stage->plan->cluster)->name);
     return LKS_OK;
 }
 
