@@ -79,6 +79,10 @@ static void classes_are_texts_or_integers(void **state)
     LKT_OK(lks_dataset_read(train, 3, x, &label));
     assert_int_equal(label, 1);
     lks_recipe_close(recipe);
+    LKT_OK(open_table(&recipe, "x,y\n1,\"a \"\"b\"\"\"\n2,c\n", "", "", LKS_RECIPE_TRAIN));
+    train = lks_recipe_get_parts(recipe).train;
+    assert_string_equal(lks_dataset_class(train, 0), "a \"b\"");
+    lks_recipe_close(recipe);
     LKT_OK(open_table(&recipe, "zip,y\n01,1\n1,2\n01,3\n", "texts: [zip]", "", LKS_RECIPE_TRAIN));
     assert_sample(lks_recipe_get_parts(recipe).train, 2, 2, (float[]){1, 0},
                   (float)(1 / sqrt(2.0 / 3)));

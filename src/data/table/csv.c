@@ -311,12 +311,8 @@ static lks_status name_column(lki_table *table, int column, const lki_field *fie
 {
     void *memory;
     LKI_TRY(lki_arena_alloc(&table->names, &memory, field->bytes + 16, "the name of a column"));
-    char *to = memory;
-    for (size_t i = 0; i < field->bytes; i++) {
-        *to++ = (char)field->text[i];
-        i += field->text[i] == '"' && i + 1 < field->bytes && field->text[i + 1] == '"';
-    }
-    if (to == memory) snprintf(to, 16, "%d", column);
+    if (lki_csv_unquote(memory, field->text, field->bytes) == memory)
+        snprintf(memory, 16, "%d", column);
     table->column[column].name = memory;
     return LKS_OK;
 }

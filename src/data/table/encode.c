@@ -10,6 +10,7 @@
 #include "base/float.h"
 #include "base/text.h"
 #include "data/table/choose.h"
+#include "data/table/record.h"
 
 enum { MOST_CLASSES = 65536 };
 
@@ -181,6 +182,16 @@ static lks_status fit_inputs(lki_encoding *e, const lki_table *table, const uint
     return LKI_FAIL(LKS_E_FORMAT, "'%s' has no value in any column but targets", table->path);
 }
 
+lks_status lki_encoding_call_class(lki_encoding *e, int64_t class, const char *text)
+{
+    void *name;
+    const size_t bytes = strlen(text);
+    LKI_TRY(lki_arena_alloc(&e->arena, &name, bytes + 1, "the name of a class"));
+    (void)lki_csv_unquote(name, text, bytes);
+    e->class_name[class] = name;
+    return LKS_OK;
+}
+
 static lks_status name_classes(lki_encoding *e, const lki_table *table)
 {
     lki_feature *feature = &e->target[0];
@@ -199,8 +210,7 @@ static lks_status name_classes(lki_encoding *e, const lki_table *table)
                             "texts or integers; or give data.task: regression",
                             table->path, feature->name, value);
         lki_text(number, sizeof number, "%.0f", value);
-        LKI_TRY(lki_arena_string(&e->arena, &e->class_name[c],
-                                 feature->text ? feature->word[c].text : number));
+        LKI_TRY(lki_encoding_call_class(e, c, feature->text ? feature->word[c].text : number));
     }
     return LKS_OK;
 }

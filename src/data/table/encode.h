@@ -77,6 +77,8 @@ static inline bool lki_encoding_has_sentences(const lki_encoding *encoding)
 {
     return encoding->width == 0;
 }
+/* A class is called as the table has it, with doubled quotes made single. */
+lks_status lki_encoding_call_class(lki_encoding *encoding, int64_t class, const char *text);
 /* Where a table has the column of a feature, of the kind that it was made from. */
 lks_status lki_feature_find(int *out, const lki_table *table, const lki_feature *feature);
 

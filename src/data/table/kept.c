@@ -268,7 +268,8 @@ static lks_status name_targets(lki_encoding *e)
     LKI_TRY(lki_arena_alloc(&e->arena, &memory, classes * sizeof *e->class_name + 1, "names"));
     e->class_name = memory;
     LKI_TRY(lki_arena_alloc(&e->arena, &memory, targets * sizeof *e->unit + 1, "units"));
-    for (size_t c = 0; c < classes; c++) e->class_name[c] = e->target[0].word[c].text;
+    for (int64_t c = 0; c < e->classes; c++)
+        LKI_TRY(lki_encoding_call_class(e, c, e->target[0].word[c].text));
     if (classes == 0) e->unit = memory;
     for (size_t t = 0; classes == 0 && t < targets; t++) e->unit[t] = e->target[t].unit;
     return LKS_OK;

@@ -95,6 +95,17 @@ int64_t lki_csv_field_count(const lki_csv *csv, const uint8_t *at, const uint8_t
     }
 }
 
+char *lki_csv_unquote(char *to, const void *text, size_t bytes)
+{
+    const char *from = text;
+    for (size_t i = 0; i < bytes; i++) {
+        *to++ = from[i];
+        i += from[i] == '"' && i + 1 < bytes && from[i + 1] == '"';
+    }
+    *to = '\0';
+    return to;
+}
+
 bool lki_csv_field_is_missing(const lki_field *field)
 {
     static const char *const words[] = {"na", "n/a", "nan", "null", "none"};

@@ -29,6 +29,8 @@ const uint8_t *lki_csv_field(const lki_csv *csv, const uint8_t *at, const uint8_
 /* How many there are in a record; -1: quotes are wrong. */
 int64_t lki_csv_field_count(const lki_csv *csv, const uint8_t *at, const uint8_t *end);
 
+/* Copies what a field says, with doubled quotes made single, and a zero byte behind it; returns where that is. */
+char *lki_csv_unquote(char *to, const void *text, size_t bytes);
 /* Whether it says that there is no value. */
 bool lki_csv_field_is_missing(const lki_field *field);
 

@@ -6,23 +6,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "data/table/record.h"
 #include "data/text/utf8.h"
 
 void lki_sentences_release(lki_sentences *sentences)
 {
     lki_arena_release(&sentences->arena);
     *sentences = (lki_sentences){.arena.context = sentences->arena.context};
-}
-
-/* Doubled quotes made single, and a zero byte behind; returns where the next text may stand. */
-static char *copy_text(char *to, const char *from, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        *to++ = from[i];
-        i += from[i] == '"' && i + 1 < bytes && from[i + 1] == '"';
-    }
-    *to++ = '\0';
-    return to;
 }
 
 lks_status lki_sentences_read(lki_sentences *out, const lki_encoding *encoding,
@@ -48,7 +38,7 @@ lks_status lki_sentences_read(lki_sentences *out, const lki_encoding *encoding,
     for (size_t r = 0; r < rows; r++) {
         const char *from = lki_table_text(table, cell[r * (size_t)table->columns], &length);
         out->text[r] = to;
-        to = copy_text(to, from, length);
+        to = lki_csv_unquote(to, from, length) + 1;
         out->bytes[r] = (size_t)(to - out->text[r]) - 1;
     }
     return LKS_OK;
