@@ -227,6 +227,11 @@ lks_status cli_split_data(lks_dataset **out, const cli_split *split, lks_recipe 
                     "is set; give the one that the training had");
 }
 
+double cli_in_units(const lks_unit *unit, float number)
+{
+    return unit->standardised ? unit->mean + unit->deviation * (double)number : (double)number;
+}
+
 const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data)
 {
     const int64_t classes = lks_dataset_get_info(data).classes;

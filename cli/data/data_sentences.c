@@ -64,10 +64,7 @@ static const char *target_text(cli_pool *pool, const lks_dataset *data, const sa
     for (int64_t i = 0; i < s->targets; i++) {
         float value;
         memcpy(&value, &s->y[i], sizeof value);
-        const double number = unit[i].standardised
-                                  ? unit[i].mean + unit[i].deviation * (double)value
-                                  : (double)value;
-        text = pool_format(pool, "%s%s%g", text, i > 0 ? ", " : "", number);
+        text = pool_format(pool, "%s%s%g", text, i > 0 ? ", " : "", cli_in_units(&unit[i], value));
     }
     return text;
 }

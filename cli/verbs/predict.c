@@ -148,12 +148,6 @@ static const char *best_name(const table *t, const lks_prediction *p)
     return p->best < t->classes ? t->class_name[p->best] : "";
 }
 
-/* What a number that the network has stands for. */
-static double in_units(const lks_unit *unit, float number)
-{
-    return unit->standardised ? unit->mean + unit->deviation * (double)number : (double)number;
-}
-
 static const char *target_name(const table *t, int64_t target)
 {
     return text_clean(t->pool, t->unit[target].name);
@@ -176,7 +170,7 @@ static void print_numbers(table *t, const lks_prediction *p)
     put_sample(t, p);
     for (int k = 0; k < (t->labels ? 2 : 1); k++)
         for (int64_t i = 0; i < t->width; i++) {
-            const double value = in_units(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
+            const double value = cli_in_units(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
             put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened((float)value)));
         }
     end_line(t);
@@ -190,7 +184,7 @@ static void print_numbers_json(const table *t, const lks_prediction *p)
         json_t *values = json_object();
         for (int64_t i = 0; i < t->width; i++)
             json_object_set_new(values, target_name(t, i),
-                                text_json_real(shortened((float)in_units(
+                                text_json_real(shortened((float)cli_in_units(
                                     &t->unit[i], (k == 0 ? p->output : p->wanted)[i]))));
         json_object_set_new(line, k == 0 ? "predicted" : "true", values);
     }
