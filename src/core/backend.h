@@ -156,6 +156,7 @@ typedef struct lki_plan {
                       samples of a call */
     int64_t batch; /* the most samples of all replicas together, which rows has in one call, */
     int64_t share; /* and of one replica */
+    bool frugal;   /* memory before time: what can be formed again is not kept */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
     uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;

@@ -192,7 +192,8 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
                               .cluster = *cluster,
                               .switches = program->switches,
                               .batch = program->global_batch,
-                              .share = program->max_share};
+                              .share = program->max_share,
+                              .frugal = program->recompute};
     stage->cluster = &stage->plan->cluster;
     for (int i = 0; i < cluster->count; i++)
         if (op_of(cluster->node[i])->draws)

@@ -118,7 +118,8 @@ static void check_forward(const lki_vector *v, const conv_case *c, bool relu, lk
     lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
     lki_conv_shape part = *s;
     for (part.part = 0, part.parts = 2; part.part < 2; part.part++)
-        v->bf16->forward(&part, c->count, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
+        v->bf16->forward(&part, c->count, c->x.at, (lki_conv_weight){c->w.at, c->packed},
+                         c->bias.at, relu, y.at, c->space);
     for (int64_t i = 0; i < c->count * c->y_size; i++) {
         const int64_t f = i % s->filters, pixel = i % c->y_size / s->filters;
         const int64_t row = pixel / s->out[1], column = pixel % s->out[1];
@@ -152,7 +153,8 @@ static void check_data(const lki_vector *v, const conv_case *c, bool add, int sc
     for (int64_t i = 0; i < c->count * c->x_size; i++)
         d_x.at[i] = lki_flush(ldexpf(d_x.at[i], scale)); /* as it would be stored */
     memcpy(before, d_x.at, sizeof(float) * (size_t)(c->count * c->x_size));
-    v->bf16->backward(s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    v->bf16->backward(s, c->count, c->d_y.at, (lki_conv_weight){c->w.at, c->packed}, d_x.at, add,
+                      c->space);
     for (int64_t i = 0; i < c->count * c->x_size; i++) {
         const int64_t k = i % s->channels, pixel = i % c->x_size / s->channels;
         const int64_t at[2] = {pixel / s->in[1], pixel % s->in[1]};

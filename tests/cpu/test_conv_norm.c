@@ -77,10 +77,13 @@ static void check_conv_moments(const lki_vector *v, const lki_vector_conv *kerne
     const lki_norm_moments moments = {.pivot = y.at, .sum = sum, .square = sum + s.filters};
     assert_non_null(sum);
     kernels->pack(&s, w.at, packed, 0, 1);
-    kernels->forward(&s, count, x.at, packed, bias.at, false, plain.at, space);
-    if (cut > 0) kernels->forward_moments(&s, cut, x.at, packed, bias.at, y.at, &moments, space);
-    kernels->forward_moments(&s, count - cut, x.at + cut * in, packed, bias.at, y.at + cut * out,
-                             &moments, space);
+    kernels->forward(&s, count, x.at, (lki_conv_weight){w.at, packed}, bias.at, false, plain.at,
+                     space);
+    if (cut > 0)
+        kernels->forward_moments(&s, cut, x.at, (lki_conv_weight){w.at, packed}, bias.at, y.at,
+                                 &moments, space);
+    kernels->forward_moments(&s, count - cut, x.at + cut * in, (lki_conv_weight){w.at, packed},
+                             bias.at, y.at + cut * out, &moments, space);
     lkt_same(v, "y", y.at, plain.at, count * out);
     add_moments(count * pixels, s.filters, s.filters, y.at, y.at, expected);
     same_sums(v, "moments of y", sum, expected, 2 * s.filters);

@@ -123,8 +123,10 @@ static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *r
     const int64_t each = c->s.channels / c->s.groups, cut = lkt_random_below(random, c->count);
     const int64_t block = channel_block(&c->s, each, c->s.filters);
     const bool relu = lkt_random_bits(random) & 1;
-    c->kernels->forward(&c->run, cut, input_of(c, 0), c->packed, c->bias.at, relu, y.at, c->space);
-    c->kernels->forward(&c->run, c->count - cut, input_of(c, cut), c->packed, c->bias.at, relu,
+    c->kernels->forward(&c->run, cut, input_of(c, 0), (lki_conv_weight){c->w.at, c->packed},
+                        c->bias.at, relu, y.at, c->space);
+    c->kernels->forward(&c->run, c->count - cut, input_of(c, cut),
+                        (lki_conv_weight){c->w.at, c->packed}, c->bias.at, relu,
                         y.at + cut * c->y_size, c->space);
     for (int64_t i = 0; i < c->count * c->y_size; i++) {
         const int64_t pixel = i % c->y_size / c->s.filters, f = i % c->s.filters;
@@ -190,7 +192,8 @@ static void check_data(const lki_vector *v, const conv_case *c, bool add, lkt_ra
         const int64_t in[2] = {pixel / c->s.in[1], pixel % c->s.in[1]};
         expected[i] = data_sum(c, i / c->x_size, in, i % c->s.channels) + (add ? d_x.at[i] : 0);
     }
-    c->kernels->backward(&c->run, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    c->kernels->backward(&c->run, c->count, c->d_y.at, (lki_conv_weight){c->w.at, c->packed},
+                         d_x.at, add, c->space);
     lkt_same(v, "d_x", d_x.at, expected, c->count * c->x_size);
     lkt_floats_free(&d_x);
     free(expected);
@@ -360,9 +363,10 @@ static void large_weights(void **state)
     void *packed = lkt_scratch(v->winograd->packed_bytes(&s));
     void *space = lkt_scratch(v->winograd->workspace_bytes(&s, COUNT));
     v->winograd->pack(&s, w.at, packed, 0, 1);
-    v->winograd->forward(&s, COUNT, x.at, packed, NULL, false, all, space);
+    v->winograd->forward(&s, COUNT, x.at, (lki_conv_weight){w.at, packed}, NULL, false, all, space);
     for (int64_t i = 0; i < COUNT; i++)
-        v->winograd->forward(&s, 1, x.at + i * in, packed, NULL, false, one + i * out, space);
+        v->winograd->forward(&s, 1, x.at + i * in, (lki_conv_weight){w.at, packed}, NULL, false,
+                             one + i * out, space);
     lkt_same(v, "y", all, one, COUNT * out);
     lkt_floats_free(&x);
     lkt_floats_free(&w);

@@ -152,14 +152,16 @@ static void check_forward(const lki_vector *v, const wino_case *c, lkt_random *r
         sums[i % c->s.filters + 2 * c->s.filters] += away;
         sums[i % c->s.filters + 3 * c->s.filters] += away * away;
     }
-    v->winograd->forward_moments(&c->s, c->count, c->x.at, c->packed, c->bias.at, y.at, &moments,
-                                 c->space);
+    v->winograd->forward_moments(&c->s, c->count, c->x.at, (lki_conv_weight){c->w.at, c->packed},
+                                 c->bias.at, y.at, &moments, c->space);
     lkt_same(v, "y", y.at, expected, n);
     assert_memory_equal(sums, sums + 2 * c->s.filters, sizeof *sums * (size_t)c->s.filters * 2);
     for (int64_t i = 0; i < n && relu; i++) expected[i] = expected[i] > 0 ? expected[i] : 0;
-    v->winograd->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
-    v->winograd->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
-                         relu, y.at + cut * c->y_size, c->space);
+    v->winograd->forward(&c->s, cut, c->x.at, (lki_conv_weight){c->w.at, c->packed}, c->bias.at,
+                         relu, y.at, c->space);
+    v->winograd->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size,
+                         (lki_conv_weight){c->w.at, c->packed}, c->bias.at, relu,
+                         y.at + cut * c->y_size, c->space);
     lkt_same(v, "y in pieces", y.at, expected, n);
     lkt_floats_free(&y);
     free(u);
@@ -177,7 +179,8 @@ static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_ra
                c->s.channels, expected);
     for (int64_t i = 0; i < n; i++)
         expected[i] = lki_flush(add ? d_x.at[i] + expected[i] : expected[i]);
-    v->winograd->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    v->winograd->backward(&c->s, c->count, c->d_y.at, (lki_conv_weight){c->w.at, c->packed}, d_x.at,
+                          add, c->space);
     lkt_same(v, "d_x", d_x.at, expected, n);
     lkt_floats_free(&d_x);
     free(u);

@@ -117,6 +117,7 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
     const lki_vector *vector = lki_cpu(plan)->vector;
     *shape = lki_conv_shape_of(node);
     shape->share = plan->share;
+    shape->frugal = plan->frugal;
     shape->bf16 = plan->switches.bf16 && shape->groups == 1;
     shape->unit = vector->unit;
     if (shape->bf16)
@@ -168,7 +169,7 @@ static void conv_forward(const lki_plan *plan, const lki_args *args, bool relu)
 {
     const conv_plan *p = conv2d(plan);
     const lki_conv_shape shape = lki_conv_part(&p->shape, args);
-    p->kernels->forward(&shape, args->count, args->in[0], args->packed,
+    p->kernels->forward(&shape, args->count, args->in[0], lki_conv_weight_of(args),
                         p->shape.bias ? args->param[1] : NULL, relu, args->out, args->workspace);
 }
 
@@ -188,8 +189,8 @@ void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *sha
                        const lki_args *args, const float *d_y, const float *y)
 {
     if (args->d_in[0] != NULL)
-        kernels->backward(shape, args->count, d_y, args->packed, args->d_in[0], args->add_in & 1,
-                          args->workspace);
+        kernels->backward(shape, args->count, d_y, lki_conv_weight_of(args), args->d_in[0],
+                          args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL)
         kernels->backward_weight(
             shape, args->count,

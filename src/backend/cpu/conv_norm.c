@@ -133,14 +133,14 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
         if (args->part > 0 && lki_conv_is_depthwise(&p->shape))
             return LKS_OK; /* the first has all */
         const lki_conv_shape shape = lki_conv_part(&p->shape, args);
-        p->kernels->forward(&shape, args->count, args->in[0], args->packed, bias, false,
+        p->kernels->forward(&shape, args->count, args->in[0], lki_conv_weight_of(args), bias, false,
                             args->saved, args->workspace);
         return LKS_OK;
     }
     const lki_norm_moments moments = lki_norm_moments_of(
         &p->norm, args->replica, (const float *)args->saved - args->sample * p->cpu.out);
     if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
-    p->kernels->forward_moments(&p->shape, args->count, args->in[0], args->packed, bias,
+    p->kernels->forward_moments(&p->shape, args->count, args->in[0], lki_conv_weight_of(args), bias,
                                 args->saved, &moments, args->workspace);
     return LKS_OK;
 }

@@ -41,6 +41,11 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
 /* As a call asks for it, which may want a part of the output. */
 lki_conv_shape lki_conv_part(const lki_conv_shape *shape, const lki_args *args);
+/* Of a call of a kernel whose first parameter is a convolution's weight. */
+static inline lki_conv_weight lki_conv_weight_of(const lki_args *args)
+{
+    return (lki_conv_weight){.plain = args->param[0], .packed = args->packed};
+}
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
 /* Taps that lie in the border at every pixel are left out: eight of nine where a 3x3 kernel sees one pixel. The terms
  * of the others keep their numbers, so that no bit depends on this. */

@@ -77,8 +77,8 @@ static void cpu_first_convolve(const first_plan *p, const lki_args *args, int64_
                                float *y)
 {
     const void *x = (const uint8_t *)args->in[0] + n * p->cpu.in;
-    p->kernels->forward(&p->shape, count, x, args->packed, p->shape.bias ? args->param[1] : NULL,
-                        p->relu, y, args->workspace);
+    p->kernels->forward(&p->shape, count, x, lki_conv_weight_of(args),
+                        p->shape.bias ? args->param[1] : NULL, p->relu, y, args->workspace);
 }
 
 static lks_status cpu_first_forward(const lki_plan *plan, const lki_args *args)

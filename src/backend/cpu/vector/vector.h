@@ -302,6 +302,7 @@ typedef struct lki_conv_shape {
     const float (*table)[256];
     int64_t
         share; /* the most samples of a replica, which says what its sums wait in; 0: any number */
+    bool frugal; /* large weights are not packed where they can be formed when a pass wants them */
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
     int64_t run
         [2]; /* terms that sums of forward, backward are in runs of, each numbered from 0: tile.h; 0: one */
@@ -332,8 +333,15 @@ static inline int64_t lki_conv_block(int64_t taps, int64_t depth)
     return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
 }
 
+/* A weight and what `pack` has made of it for both passes, aligned to 64: all of it, or what is not formed in the caches
+ * from the weight itself when a pass wants it. */
+typedef struct lki_conv_weight {
+    const float *plain;
+    const void *packed;
+} lki_conv_weight;
+
 typedef struct lki_vector_conv {
-    /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
+    /* Part `part` of `parts`. */
     size_t (*packed_bytes)(const lki_conv_shape *shape);
     void (*pack)(const lki_conv_shape *shape, const float *weight, void *packed, int part,
                  int parts);
@@ -341,14 +349,15 @@ typedef struct lki_vector_conv {
     size_t (*workspace_bytes)(const lki_conv_shape *shape, int64_t count);
     size_t (*sums_bytes)(const lki_conv_shape *shape);
     /* bias may be NULL; relu is applied to y. */
-    void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x, const void *packed,
-                    const float *bias, bool relu, float *y, void *workspace);
+    void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x,
+                    lki_conv_weight weight, const float *bias, bool relu, float *y,
+                    void *workspace);
     /* The same without relu, and the moments of y's columns (norm.c). */
     void (*forward_moments)(const lki_conv_shape *shape, int64_t count, const float *x,
-                            const void *packed, const float *bias, float *y,
+                            lki_conv_weight weight, const float *bias, float *y,
                             const lki_norm_moments *moments, void *workspace);
     void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
-                     const void *packed, float *d_x, bool add, void *workspace);
+                     lki_conv_weight weight, float *d_x, bool add, void *workspace);
     void (*backward_weight)(const lki_conv_shape *shape, int64_t count,
                             const lki_conv_gradient *operands);
 } lki_vector_conv;

@@ -369,11 +369,11 @@ static void bf16_pass_run(const bf16_pass *p, lki_bf16_unit unit, int64_t count,
     }
 }
 
-static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
+static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x, lki_conv_weight w,
                          const float *bias, bool relu, float *y, void *workspace)
 {
     bf16_pass p = bf16_forward_pass(s);
-    p.b = packed;
+    p.b = w.packed;
     p.c = y;
     p.bias = bias;
     p.relu = relu;
@@ -385,10 +385,10 @@ static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x,
 }
 
 static void bf16_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
-                                 const void *packed, const float *bias, float *y,
+                                 lki_conv_weight weight, const float *bias, float *y,
                                  const lki_norm_moments *moments, void *workspace)
 {
-    bf16_forward(s, count, x, packed, bias, false, y, workspace);
+    bf16_forward(s, count, x, weight, bias, false, y, workspace);
     LKI_ISA_NAME(lki_vector_norm_moments)
     (count * s->out[0] * s->out[1], s->filters, s->filters, y, moments);
 }
@@ -404,10 +404,10 @@ static void bf16_clear(const bf16_pass *p, int64_t count)
 }
 
 static void bf16_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
-                          const void *packed, float *d_x, bool add, void *workspace)
+                          lki_conv_weight weight, float *d_x, bool add, void *workspace)
 {
     const bf16_pass forward = bf16_forward_pass(s);
-    const uint16_t *b = (const uint16_t *)packed + bf16_packed(&forward);
+    const uint16_t *b = (const uint16_t *)weight.packed + bf16_packed(&forward);
     LKI_ISA_NAME(lki_bf16_begin)(s->unit);
     for (int64_t i = 0; i < bf16_phases(s); i++) {
         phase way[2];

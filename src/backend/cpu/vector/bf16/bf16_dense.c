@@ -48,7 +48,8 @@ static void bf16_dense_forward(const lki_dense_shape *s, int64_t rows, const flo
                                const void *packed, const float *bias, float *y, void *workspace)
 {
     const lki_conv_shape conv = dense_as_conv(s);
-    LKI_ISA_NAME(lki_vector_bf16).forward(&conv, rows, x, packed, bias, false, y, workspace);
+    LKI_ISA_NAME(lki_vector_bf16)
+        .forward(&conv, rows, x, (lki_conv_weight){.packed = packed}, bias, false, y, workspace);
 }
 
 static void bf16_dense_backward(const lki_dense_shape *s, int64_t rows, const float *x,
@@ -57,7 +58,8 @@ static void bf16_dense_backward(const lki_dense_shape *s, int64_t rows, const fl
 {
     const lki_conv_shape conv = dense_as_conv(s);
     (void)x;
-    LKI_ISA_NAME(lki_vector_bf16).backward(&conv, rows, d_y, packed, d_x, add, workspace);
+    LKI_ISA_NAME(lki_vector_bf16)
+        .backward(&conv, rows, d_y, (lki_conv_weight){.packed = packed}, d_x, add, workspace);
 }
 
 const lki_vector_dense LKI_ISA_NAME(lki_vector_dense_bf16) = {

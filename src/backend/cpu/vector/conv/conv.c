@@ -24,10 +24,8 @@
 #include "numeric/tree.h"
 
 enum {
-    WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
-    STRIP = 96,            /* pixels, at least, that all panels pass over in turn */
-    WAITING = 256,         /* pixels, at most or one row, whose totals wait */
-    FEW_COLUMNS = 4        /* rows of fewer pixels make no good tiles */
+    STRIP = 96,   /* pixels, at least, that all panels pass over in turn */
+    WAITING = 256 /* pixels, at most or one row, whose totals wait */
 };
 
 /* Channels of a block of the sum; all where the result is narrow. */
@@ -45,7 +43,9 @@ static size_t vector_conv_floats(int64_t count)
 typedef struct passes {
     const lki_conv_shape *shape;
     int64_t count, a_group, c_group;
-    int part, parts; /* of c; 0, 0: all of it */
+    int part, parts;    /* of c; 0, 0: all of it */
+    const float *plain; /* not NULL: panels are formed of this, one after the other, */
+    float *panel;       /* here */
     /* Of each column of c, where its rows lie side by side; NULL: not wanted. */
     const lki_norm_moments *moments;
 } passes;
@@ -66,7 +66,10 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
     const int64_t step = block_depth(p->shape, base->all_depth, p->c_group);
     sweep whole = *base;
     whole.a += group * p->a_group;
-    whole.b += panel * taps * whole.all_depth * PANEL;
+    if (p->plain != NULL)
+        whole.b = p->panel;
+    else
+        whole.b += panel * taps * whole.all_depth * PANEL;
     whole.c += group * p->c_group + column;
     whole.columns = left < PANEL ? left : PANEL;
     whole.narrow = p->c_group < LKI_NARROW;
@@ -139,24 +142,32 @@ static void run_all(const passes *p, const sweep *base)
         lki_part_of(p->part, p->parts, panels, &panel, &last);
     else
         lki_part_of(p->part, p->parts, all, &begin, &end);
-    for (const int64_t together = large ? 1 : panels; panel < last; panel += together)
+    for (const int64_t together = large ? 1 : panels; panel < last; panel += together) {
+        if (p->plain != NULL)
+            LKI_ISA_NAME(lki_conv_form_reversed)(p->shape, p->plain, panel, p->panel);
         for (int64_t first = begin; first < end; first += strip) {
             const sweep s = sweep_part(base, line, first,
                                        end - first < strip ? end - first : strip);
             for (int64_t i = panel; i < panel + together; i++) run_panel(p, &s, i);
         }
+    }
 }
 
-/* The workspace of both passes: what waits, and behind it images with their border. */
+/* The workspace of both passes: what waits, a panel that is formed, and behind it images with their border. */
 static int64_t waiting_pixels(const lki_conv_shape *s)
 {
     const int64_t width = s->in[1] > s->out[1] ? s->in[1] : s->out[1];
     return width > WAITING ? width : WAITING;
 }
 
-static int64_t waiting_floats(const lki_conv_shape *s)
+static int64_t panel_at(const lki_conv_shape *s)
 {
     return 2 * PANEL * waiting_pixels(s) + TILE_ROWS * PANEL;
+}
+
+static int64_t waiting_floats(const lki_conv_shape *s)
+{
+    return panel_at(s) + (conv_forms_reversed(s) ? s->filters * PANEL : 0);
 }
 
 static tile_wait waiting(const lki_conv_shape *s, void *workspace)
@@ -246,9 +257,9 @@ static void fill_frames(const passes *p, const reach *r, const frame *f, void *w
         LKI_ISA_NAME(lki_conv_fill)(f, r->images + n * image, to + n * frame_floats(f));
 }
 
-static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                        const float *bias, bool relu, float *y, const lki_norm_moments *moments,
-                        void *workspace)
+static void run_forward(const lki_conv_shape *s, int64_t count, const float *x,
+                        lki_conv_weight weight, const float *bias, bool relu, float *y,
+                        const lki_norm_moments *moments, void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t channels = s->channels / s->groups;
@@ -267,7 +278,7 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
         .grid = {s->out[0], s->out[1]},
         .c_pixel = {s->out[1] * s->filters, s->filters},
         .c_sample = s->out[0] * s->out[1] * s->filters,
-        .b = packed,
+        .b = weight.packed,
         .c = y,
         .bias = bias,
         .relu = relu,
@@ -289,17 +300,17 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
 }
 
 static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const float *x,
-                                const void *packed, const float *bias, bool relu, float *y,
+                                lki_conv_weight weight, const float *bias, bool relu, float *y,
                                 void *workspace)
 {
-    run_forward(s, count, x, packed, bias, relu, y, NULL, workspace);
+    run_forward(s, count, x, weight, bias, relu, y, NULL, workspace);
 }
 
 static void vector_conv_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
-                                        const void *packed, const float *bias, float *y,
+                                        lki_conv_weight weight, const float *bias, float *y,
                                         const lki_norm_moments *moments, void *workspace)
 {
-    run_forward(s, count, x, packed, bias, false, y, moments, workspace);
+    run_forward(s, count, x, weight, bias, false, y, moments, workspace);
 }
 
 /* The border that the output's gradient needs. */
@@ -347,14 +358,18 @@ static int64_t left_out(const lki_conv_shape *s, const phase *whole, const phase
 }
 
 static void vector_conv_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
-                                 const void *packed, float *d_x, bool add, void *workspace)
+                                 lki_conv_weight weight, float *d_x, bool add, void *workspace)
 {
     const frame f = gradient_frame(s);
     const lki_conv_shape whole = whole_of(s);
     const int64_t filters = s->filters / s->groups, out_row = s->in[1] * s->channels;
-    const float *b = (const float *)packed + conv_panel_floats(s);
-    const passes p = {
-        .shape = s, .count = count, .a_group = filters, .c_group = s->channels / s->groups};
+    const float *b = (const float *)weight.packed + conv_panel_floats(s);
+    const passes p = {.shape = s,
+                      .count = count,
+                      .a_group = filters,
+                      .c_group = s->channels / s->groups,
+                      .plain = conv_forms_reversed(s) ? weight.plain : NULL,
+                      .panel = (float *)workspace + panel_at(s)};
     reach r = {
         .images = d_y, .size = {s->out[0], s->out[1]}, .channels = s->filters, .pixel = {1, 1}};
     const int64_t columns = phases(s, 1), all = phases(s, 0) * columns;
@@ -398,7 +413,7 @@ static void vector_conv_backward(const lki_conv_shape *s, int64_t count, const f
 
 static size_t vector_conv_packed_bytes(const lki_conv_shape *s)
 {
-    const int64_t blocks = conv_blocks(s->channels / s->groups);
+    const int64_t blocks = conv_forms_reversed(s) ? 0 : conv_blocks(s->channels / s->groups);
     return vector_conv_floats(conv_panel_floats(s) +
                               blocks * s->kernel[0] * s->kernel[1] * s->filters * PANEL);
 }

@@ -177,11 +177,28 @@ INLINE void sweep_grid(const sweep *s)
         sweep_rows(0, false, s, s->taps, s->depth, s->columns);
 }
 
-/* Both, and that of the data gradient alone, behind conv_panel_floats(); part `part` of `parts`. */
+enum {
+    WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
+    FEW_COLUMNS = 4        /* rows of fewer pixels make no good tiles */
+};
+
+/* Whether the panels of the data gradient are not packed, but formed one by one in front of all samples: of large 1x1
+ * kernels, where that is to copy lines of the weight. */
+INLINE bool conv_forms_reversed(const lki_conv_shape *s)
+{
+    const int64_t floats = conv_blocks(s->channels) * s->filters * PANEL;
+    return s->frugal && s->groups == 1 && conv_taps(s) == 1 && s->channels >= LKI_NARROW &&
+           floats * (int64_t)sizeof(float) > WEIGHT_BYTES &&
+           s->in[1] > (FEW_COLUMNS - 1) * s->stride[1];
+}
+
+/* Both, and that of the data gradient alone, behind conv_panel_floats(); part `part` of `parts`. And one panel of that. */
 void LKI_ISA_NAME(lki_conv_pack)(const lki_conv_shape *s, const float *weight, void *packed,
                                  int part, int parts);
 void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
                                           void *packed, int part, int parts);
+void LKI_ISA_NAME(lki_conv_form_reversed)(const lki_conv_shape *s, const float *weight,
+                                          int64_t panel, float *to);
 
 /* Sums of the weight's gradient, over the samples of a replica: the block that is not complete, the blocks of
  * its group, the groups before it, as many numbers each; and of the bias. */

@@ -32,9 +32,22 @@ static void pack_reversed(const lki_conv_shape *s, const float *weight, int64_t 
     }
 }
 
+void LKI_ISA_NAME(lki_conv_form_reversed)(const lki_conv_shape *s, const float *weight,
+                                          int64_t panel, float *to)
+{
+    const int64_t left = s->channels - panel * PANEL;
+    const float *from = weight + panel * PANEL;
+    for (int64_t f = 0; f < s->filters; f++, from += s->channels, to += PANEL)
+        for (int64_t i = 0; i < PANEL; i += LANES)
+            vf_store(to + i, i + LANES <= left ? vf_load(from + i)
+                             : i < left        ? vf_load_some(from + i, left - i)
+                                               : vf_zero());
+}
+
 void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
                                           void *packed, int part, int parts)
 {
+    if (conv_forms_reversed(s)) return;
     const int64_t taps = s->kernel[0] * s->kernel[1], each = conv_blocks(s->channels / s->groups);
     const int64_t size = taps * (s->filters / s->groups) * PANEL, all = s->groups * each;
     float *reversed = (float *)packed + conv_panel_floats(s);

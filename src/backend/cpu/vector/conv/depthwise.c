@@ -116,7 +116,7 @@ static void vector_depthwise_take(pass *p, int64_t from, int64_t chunk)
 }
 
 static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, const float *x,
-                                     const void *packed, const float *bias, bool relu, float *y,
+                                     lki_conv_weight weight, const float *bias, bool relu, float *y,
                                      void *workspace)
 {
     const int64_t x_size = s->in[0] * s->in[1] * s->channels,
@@ -138,7 +138,7 @@ static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, con
               .h = axes[1],
               .channels = s->channels,
               .taps = s->kernel[0] * s->kernel[1],
-              .b = packed,
+              .b = weight.packed,
               .bias = bias,
               .relu = relu,
               .large = is_large(s)};
@@ -151,12 +151,12 @@ static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, con
 }
 
 static void vector_depthwise_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
-                                             const void *packed, const float *bias, float *y,
+                                             lki_conv_weight weight, const float *bias, float *y,
                                              const lki_norm_moments *moments, void *workspace)
 {
     const int64_t pixels = s->out[0] * s->out[1], x_size = s->in[0] * s->in[1] * s->channels;
     for (int64_t n = 0; n < count; n++, x += x_size, y += pixels * s->channels) {
-        vector_depthwise_forward(s, 1, x, packed, bias, false, y, workspace);
+        vector_depthwise_forward(s, 1, x, weight, bias, false, y, workspace);
         LKI_ISA_NAME(lki_vector_norm_moments)(pixels, s->channels, s->channels, y, moments);
     }
 }
@@ -211,7 +211,7 @@ static void backward_rows(const lki_conv_shape *s, pass *p, const float *d_y, fl
 }
 
 static void vector_depthwise_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
-                                      const void *packed, float *d_x, bool add, void *workspace)
+                                      lki_conv_weight weight, float *d_x, bool add, void *workspace)
 {
     const int64_t x_size = s->in[0] * s->in[1] * s->channels,
                   y_size = s->out[0] * s->out[1] * s->channels;
@@ -219,7 +219,7 @@ static void vector_depthwise_backward(const lki_conv_shape *s, int64_t count, co
     const int64_t rows = (s->in[0] + s->stride[0] - 1) / s->stride[0];
     pass p = {.channels = s->channels,
               .taps = s->kernel[0] * s->kernel[1],
-              .b = packed,
+              .b = weight.packed,
               .add = add,
               .large = is_large(s)};
     (void)workspace;

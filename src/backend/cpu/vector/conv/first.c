@@ -149,9 +149,9 @@ static const void *first_image(const first *f, const float *x, int64_t sample, v
 }
 
 /* `moments`: of y's columns; NULL: not wanted. */
-static void first_run(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                      const float *bias, bool relu, float *y, const lki_norm_moments *moments,
-                      void *workspace)
+static void first_run(const lki_conv_shape *s, int64_t count, const float *x,
+                      lki_conv_weight weight, const float *bias, bool relu, float *y,
+                      const lki_norm_moments *moments, void *workspace)
 {
     first f = first_of(s, workspace);
     void *images = (char *)workspace + first_offset_bytes(s);
@@ -165,7 +165,7 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
         y += begin * width * s->filters;
         for (int64_t r = begin; r < end; r += strip) {
             const int64_t rows = end - r < strip ? end - r : strip;
-            const float *w = packed;
+            const float *w = weight.packed;
             FOR_TILES_OF(first_width(s), v, V, first_vectors(s))
             {
                 const int64_t filter = v * first_each(s);
@@ -186,17 +186,17 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
 }
 
 static void vector_first_forward(const lki_conv_shape *s, int64_t count, const float *x,
-                                 const void *packed, const float *bias, bool relu, float *y,
+                                 lki_conv_weight weight, const float *bias, bool relu, float *y,
                                  void *workspace)
 {
-    first_run(s, count, x, packed, bias, relu, y, NULL, workspace);
+    first_run(s, count, x, weight, bias, relu, y, NULL, workspace);
 }
 
 static void vector_first_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
-                                         const void *packed, const float *bias, float *y,
+                                         lki_conv_weight weight, const float *bias, float *y,
                                          const lki_norm_moments *moments, void *workspace)
 {
-    first_run(s, count, x, packed, bias, false, y, moments, workspace);
+    first_run(s, count, x, weight, bias, false, y, moments, workspace);
 }
 
 /* The weight's elements [filter][channel][tap] as panels, behind them those of the data gradient. */
@@ -309,9 +309,9 @@ static size_t vector_first_packed_bytes(const lki_conv_shape *s)
 }
 
 static void vector_first_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
-                                  const void *packed, float *d_x, bool add, void *workspace)
+                                  lki_conv_weight weight, float *d_x, bool add, void *workspace)
 {
-    LKI_ISA_NAME(lki_vector_conv).backward(s, count, d_y, packed, d_x, add, workspace);
+    LKI_ISA_NAME(lki_vector_conv).backward(s, count, d_y, weight, d_x, add, workspace);
 }
 
 const lki_vector_conv LKI_ISA_NAME(lki_vector_first) = {

@@ -6,10 +6,11 @@
 enum {
     DEPTHS = 4,               /* whose taps are turned round at a time */
     STRIP_BYTES = 384 * 1024, /* of V */
-    STRIP_MOST = 96,          /* tiles */
-    LARGE = 1 << 20,          /* floats of U: more comes from memory again for every strip, */
-    LARGE_MOST = 64,          /* which are longer then, with V in the third-level cache */
-    PART_TILES = 24           /* of a part, at least: enough to use what is read of U many times */
+    STRIP_MOST = 96,          /* tiles, */
+    LARGE_MOST = 64,          /* or of large weights always */
+    PART_TILES = 24,          /* of a part, at least: enough to use what is read of U many times */
+    FORMED = LKI_BLOCK_TERMS * PANEL +
+             16 /* floats from place to place of a block of U that is formed */
 };
 
 /* G g in double: of 3 values side + 2. */
@@ -54,10 +55,10 @@ static void winograd_taps(const winograd_weight *w, int64_t column, int64_t dept
     }
 }
 
-/* G g G' of LANES columns, whose taps lie `tap` floats apart, to places that lie `place` floats apart: past the caches,
- * as all workers read U, and most of it does not fit. */
-INLINE void weight_square(const int64_t side, const float *taps, int64_t tap, float *u,
-                          int64_t place)
+/* G g G' of LANES columns, whose taps lie `tap` floats apart, to places that lie `place` floats apart. `past` the caches
+ * where all workers read U, as most of it does not fit. */
+INLINE void weight_square(const int64_t side, const bool past, const float *taps, int64_t tap,
+                          float *u, int64_t place)
 {
     vd half[2][WINOGRAD_MOST][3];
     UNROLL
@@ -82,8 +83,31 @@ INLINE void weight_square(const int64_t side, const float *taps, int64_t tap, fl
         weight_line(side, half[0][i], low);
         weight_line(side, half[1][i], high);
         UNROLL
-        for (int j = 0; j < side + 2; j++)
-            vf_stream(u + (i * (side + 2) + j) * place, vf_flush(vf_join(low[j], high[j])));
+        for (int j = 0; j < side + 2; j++) {
+            const vf value = vf_flush(vf_join(low[j], high[j]));
+            float *to = u + (i * (side + 2) + j) * place;
+            if (past)
+                vf_stream(to, value);
+            else
+                vf_store(to, value);
+        }
+    }
+}
+
+/* U of DEPTHS depths of a panel, or of those that are left, from `column` and `depth` on. */
+INLINE void weight_group(const winograd_weight *w, const bool past, int64_t column, int64_t depth,
+                         float *u, int64_t place)
+{
+    const int64_t n = w->depth - depth < DEPTHS ? w->depth - depth : DEPTHS;
+    float taps[DEPTHS * 9 * PANEL];
+    winograd_taps(w, column, depth, n, taps);
+    for (int64_t i = 0; i < n * PANEL; i += LANES) {
+        const float *from = taps + i / PANEL * 9 * PANEL + i % PANEL;
+        if (w->reversed) from += 8 * PANEL;
+        if (w->side == 2)
+            weight_square(2, past, from, w->reversed ? -PANEL : PANEL, u + i, place);
+        else
+            weight_square(4, past, from, w->reversed ? -PANEL : PANEL, u + i, place);
     }
 }
 
@@ -92,20 +116,10 @@ void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int par
     const int64_t groups = (w->depth + DEPTHS - 1) / DEPTHS, place = w->depth * PANEL;
     const int64_t all = (w->columns + PANEL - 1) / PANEL * groups;
     const int64_t last = lki_share(part + 1, parts, all);
-    float taps[DEPTHS * 9 * PANEL];
     for (int64_t k = lki_share(part, parts, all); k < last; k++) {
         const int64_t panel = k / groups, depth = k % groups * DEPTHS;
-        const int64_t n = w->depth - depth < DEPTHS ? w->depth - depth : DEPTHS;
         float *to = u + panel * (w->side + 2) * (w->side + 2) * place + depth * PANEL;
-        winograd_taps(w, panel * PANEL, depth, n, taps);
-        for (int64_t i = 0; i < n * PANEL; i += LANES) {
-            const float *from = taps + i / PANEL * 9 * PANEL + i % PANEL;
-            if (w->reversed) from += 8 * PANEL;
-            if (w->side == 2)
-                weight_square(2, from, w->reversed ? -PANEL : PANEL, to + i, place);
-            else
-                weight_square(4, from, w->reversed ? -PANEL : PANEL, to + i, place);
-        }
+        weight_group(w, true, panel * PANEL, depth, to, place);
     }
     vf_stream_end();
 }
@@ -117,12 +131,6 @@ static int64_t depth_row(const winograd *w)
     return (w->depth + whole - 1) / whole * whole;
 }
 
-/* Whether U passes through the caches once a strip, from memory. */
-static bool is_large(const winograd *w)
-{
-    return winograd_floats(w->side, w->depth, w->columns) > LARGE;
-}
-
 INLINE int64_t strip_tiles(const winograd *w)
 {
     const int64_t each = (w->side + 2) * (w->side + 2) * depth_row(w) * (int64_t)sizeof(float);
@@ -130,7 +138,7 @@ INLINE int64_t strip_tiles(const winograd *w)
     int64_t most = STRIP_BYTES / each / TILE_ROWS * TILE_ROWS;
     if (most < 2 * TILE_ROWS) most = 2 * TILE_ROWS;
     if (most > STRIP_MOST) most = STRIP_MOST;
-    if (is_large(w)) most = LARGE_MOST;
+    if (winograd_large(w->side, w->depth, w->columns)) most = LARGE_MOST;
     const int64_t strips = (all + most - 1) / most;
     return strips > 0 ? (all + strips - 1) / strips : 0;
 }
@@ -322,14 +330,17 @@ INLINE void product_tile(const int R, const float *v, int64_t row, const float *
     tile_store(R, acc, at.group, PANEL, PANEL);
 }
 
-/* M of one place, a panel of columns: block by block for all tiles, so that a block of U stays in the first-level cache. */
-static void winograd_products(int64_t tiles, int64_t depth, const winograd_patches *p,
-                              const float *v, const float *u, float *m, double *total)
+/* What terms [k, end) add to M of one place, a panel of columns: block by block for all tiles, so that a block of U stays in
+ * the first-level cache. A function of its own, where its addresses stay in registers. */
+static __attribute__((noinline)) void winograd_products(int64_t tiles, int64_t depth, int64_t k,
+                                                        int64_t end, const winograd_patches *p,
+                                                        const float *v, const float *u, float *m,
+                                                        double *total)
 {
     const int64_t heights = (tiles + TILE_ROWS - 1) / TILE_ROWS;
     const int64_t pace = tiles > 0 ? PANEL / heights : 0;
-    for (int64_t k = 0, n; k < depth; k += n, v += p->block, u += n * PANEL) {
-        n = depth - k < LKI_BLOCK_TERMS ? depth - k : LKI_BLOCK_TERMS;
+    for (int64_t n; k < end; k += n, v += p->block, u += n * PANEL) {
+        n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
         const float *next = u + n * PANEL;
         FOR_TILES(first, height, tiles)
         {
@@ -344,19 +355,37 @@ static void winograd_products(int64_t tiles, int64_t depth, const winograd_patch
     }
 }
 
+/* Of all places, where U is formed: a block of it for all of them before the next, so that it stays in the second-level
+ * cache. No total waits, as there is one group. */
+static void winograd_formed(const winograd *w, const winograd_counts *counts,
+                            const winograd_patches *p, const winograd_strip *s, float *m, float *u)
+{
+    const int64_t places = (w->side + 2) * (w->side + 2);
+    const float *v = p->v;
+    for (int64_t k = 0, end; k < w->depth; k = end, v += p->block) {
+        end = w->depth - k < LKI_BLOCK_TERMS ? w->depth : k + LKI_BLOCK_TERMS;
+        for (int64_t depth = k; depth < end; depth += DEPTHS)
+            weight_group(&w->weight, false, s->column, depth, u + (depth - k) * PANEL, FORMED);
+        for (int64_t i = 0; i < places; i++)
+            winograd_products(winograd_at(w, counts, i), w->depth, k, end, p, v + i * p->plane,
+                              u + i * FORMED, m + i * s->plane, NULL);
+    }
+}
+
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
 {
     const int64_t places = (w->side + 2) * (w->side + 2), tiles = strip_tiles(w);
     return sizeof(double) * (size_t)(tiles * PANEL) +
-           sizeof(float) * (size_t)(places * (winograd_plane(tiles * depth_row(w)) +
-                                              winograd_plane(tiles * PANEL)));
+           sizeof(float) *
+               (size_t)(places * (winograd_plane(tiles * depth_row(w)) +
+                                  winograd_plane(tiles * PANEL) + (w->forms ? FORMED : 0)));
 }
 
 /* Which tiles and which columns are this part of the result. */
 static void winograd_own(const winograd *w, int64_t tiles[2], int64_t columns[2])
 {
     const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
-    const bool some = !w->panels && all >= PART_TILES * w->parts;
+    const bool some = !w->panels && !w->forms && all >= PART_TILES * w->parts;
     lki_part_of(w->part, some ? w->parts : 0, all, &tiles[0], &tiles[1]);
     lki_part_of(w->part, some ? 0 : w->parts, (w->columns + PANEL - 1) / PANEL, &columns[0],
                 &columns[1]);
@@ -385,9 +414,11 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = columns[0]; s.column < columns[1]; s.column += PANEL) {
             const float *u = w->u + s.column * places * w->depth;
-            for (int64_t p = 0; p < places; p++)
-                winograd_products(winograd_at(w, &counts, p), w->depth, &patches, v + p * v_plane,
-                                  u + p * w->depth * PANEL, m + p * s.plane, total);
+            if (w->forms) winograd_formed(w, &counts, &patches, &s, m, m + places * s.plane);
+            for (int64_t p = 0; p < places && !w->forms; p++)
+                winograd_products(winograd_at(w, &counts, p), w->depth, 0, w->depth, &patches,
+                                  v + p * v_plane, u + p * w->depth * PANEL, m + p * s.plane,
+                                  total);
             w->put(&s);
         }
     }

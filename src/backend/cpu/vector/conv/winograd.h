@@ -49,6 +49,14 @@ typedef struct winograd_strip {
     int64_t plane; /* floats from place to place */
 } winograd_strip;
 
+/* A weight whose taps of depth d and column c begin at d * depth_step + c * column_step, in PyTorch's order or turned
+ * round. */
+typedef struct winograd_weight {
+    const float *taps;
+    int64_t side, depth, columns, depth_step, column_step;
+    bool reversed;
+} winograd_weight;
+
 /* A pass over images: a convolution with stride 1 of what is read, `depth` channels, to what is written,
  * `columns`. */
 struct winograd {
@@ -58,6 +66,8 @@ struct winograd {
     int64_t before[2];     /* rows and columns of zeros before the image */
     int64_t count;         /* images */
     const float *x, *u;
+    bool forms; /* there is no u: that of a panel is formed from the weight, in the caches */
+    winograd_weight weight;
     /* What becomes of the products. */
     void (*put)(const winograd_strip *s);
     const float *bias; /* NULL: none */
@@ -395,13 +405,14 @@ INLINE int64_t winograd_floats(int64_t side, int64_t depth, int64_t columns)
     return (side + 2) * (side + 2) * depth * ((columns + PANEL - 1) / PANEL * PANEL);
 }
 
-/* U of a weight whose taps of depth d and column c begin at d * depth_step + c * column_step, in PyTorch's
- * order or turned round; part `part` of `parts`. */
-typedef struct winograd_weight {
-    const float *taps;
-    int64_t side, depth, columns, depth_step, column_step;
-    bool reversed;
-} winograd_weight;
+/* Whether U passes through the caches once a strip, from memory: strips are longer then, with V in the third-level cache. */
+enum { WINOGRAD_LARGE = 1 << 20 }; /* floats */
+INLINE bool winograd_large(int64_t side, int64_t depth, int64_t columns)
+{
+    return winograd_floats(side, depth, columns) > WINOGRAD_LARGE;
+}
+
+/* U of a weight; part `part` of `parts`. */
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts);
 
 /* V of a strip: [place][row of channels][tile][channel], of the channels [channel, channel + channels) of the image, and

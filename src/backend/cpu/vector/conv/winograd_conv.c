@@ -58,14 +58,29 @@ static void winograd_put_4(const winograd_strip *s)
     put_strip(4, s);
 }
 
-static winograd forward_pass(const lki_conv_shape *s, int64_t count)
+/* Whether U is formed where it is used, not once an update for all: it takes no memory then, and time in every call. A large
+ * one, whose sums are of one group. */
+static bool forms_weight(const lki_conv_shape *s)
+{
+    return s->frugal && winograd_large(s->winograd, s->channels, s->filters) &&
+           s->channels <= LKI_GROUP_TERMS && s->filters <= LKI_GROUP_TERMS;
+}
+
+static winograd forward_pass(const lki_conv_shape *s, int64_t count, const float *taps)
 {
     winograd w = winograd_of(s, count);
     w.put = s->winograd == 2 ? winograd_put_2 : winograd_put_4;
+    w.forms = forms_weight(s);
+    w.weight = (winograd_weight){.taps = taps,
+                                 .side = w.side,
+                                 .depth = w.depth,
+                                 .columns = w.columns,
+                                 .depth_step = 9,
+                                 .column_step = 9 * s->channels};
     return w;
 }
 
-static winograd gradient_pass(const lki_conv_shape *s, int64_t count)
+static winograd gradient_pass(const lki_conv_shape *s, int64_t count, const float *taps)
 {
     return (winograd){.side = s->winograd,
                       .depth = s->filters,
@@ -74,7 +89,15 @@ static winograd gradient_pass(const lki_conv_shape *s, int64_t count)
                       .out = {s->in[0], s->in[1]},
                       .before = {2 - s->padding[0], 2 - s->padding[1]},
                       .count = count,
-                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4};
+                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4,
+                      .forms = forms_weight(s),
+                      .weight = {.taps = taps,
+                                 .side = s->winograd,
+                                 .depth = s->filters,
+                                 .columns = s->channels,
+                                 .depth_step = 9 * s->channels,
+                                 .column_step = 9,
+                                 .reversed = true}};
 }
 
 /* U of both passes, forward's first. */
@@ -86,27 +109,16 @@ static int64_t forward_u(const lki_conv_shape *s)
 static size_t vector_winograd_packed_bytes(const lki_conv_shape *s)
 {
     const int64_t backward = winograd_floats(s->winograd, s->filters, s->channels);
-    return sizeof(float) * (size_t)(forward_u(s) + backward);
+    return forms_weight(s) ? 0 : sizeof(float) * (size_t)(forward_u(s) + backward);
 }
 
 static void vector_winograd_pack(const lki_conv_shape *s, const float *weight, void *packed,
                                  int part, int parts)
 {
-    const winograd_weight forward = {.taps = weight,
-                                     .side = s->winograd,
-                                     .depth = s->channels,
-                                     .columns = s->filters,
-                                     .depth_step = 9,
-                                     .column_step = 9 * s->channels};
-    const winograd_weight backward = {.taps = weight,
-                                      .side = s->winograd,
-                                      .depth = s->filters,
-                                      .columns = s->channels,
-                                      .depth_step = 9 * s->channels,
-                                      .column_step = 9,
-                                      .reversed = true};
-    LKI_ISA_NAME(lki_winograd_pack)(&forward, packed, part, parts);
-    LKI_ISA_NAME(lki_winograd_pack)(&backward, (float *)packed + forward_u(s), part, parts);
+    if (forms_weight(s)) return;
+    const winograd forward = forward_pass(s, 0, weight), backward = gradient_pass(s, 0, weight);
+    LKI_ISA_NAME(lki_winograd_pack)(&forward.weight, packed, part, parts);
+    LKI_ISA_NAME(lki_winograd_pack)(&backward.weight, (float *)packed + forward_u(s), part, parts);
 }
 
 static bool has_weight(const lki_conv_shape *s)
@@ -116,7 +128,7 @@ static bool has_weight(const lki_conv_shape *s)
 
 static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
-    const winograd forward = forward_pass(s, count), backward = gradient_pass(s, count);
+    const winograd forward = forward_pass(s, count, NULL), backward = gradient_pass(s, count, NULL);
     const size_t bytes[] = {LKI_ISA_NAME(lki_winograd_bytes)(&forward),
                             LKI_ISA_NAME(lki_winograd_bytes)(&backward),
                             has_weight(s) ? LKI_ISA_NAME(lki_winograd_weight_bytes)(s)
@@ -127,12 +139,12 @@ static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t c
 }
 
 static void vector_winograd_forward(const lki_conv_shape *s, int64_t count, const float *x,
-                                    const void *packed, const float *bias, bool relu, float *y,
+                                    lki_conv_weight weight, const float *bias, bool relu, float *y,
                                     void *workspace)
 {
-    winograd w = forward_pass(s, count);
+    winograd w = forward_pass(s, count, weight.plain);
     w.x = x;
-    w.u = packed;
+    if (!w.forms) w.u = weight.packed;
     w.bias = bias;
     w.relu = relu;
     w.y = y;
@@ -140,20 +152,20 @@ static void vector_winograd_forward(const lki_conv_shape *s, int64_t count, cons
 }
 
 static void vector_winograd_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
-                                            const void *packed, const float *bias, float *y,
+                                            lki_conv_weight weight, const float *bias, float *y,
                                             const lki_norm_moments *moments, void *workspace)
 {
-    vector_winograd_forward(s, count, x, packed, bias, false, y, workspace);
+    vector_winograd_forward(s, count, x, weight, bias, false, y, workspace);
     LKI_ISA_NAME(lki_vector_norm_moments)
     (count * s->out[0] * s->out[1], s->filters, s->filters, y, moments);
 }
 
 static void vector_winograd_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
-                                     const void *packed, float *d_x, bool add, void *workspace)
+                                     lki_conv_weight weight, float *d_x, bool add, void *workspace)
 {
-    winograd w = gradient_pass(s, count);
+    winograd w = gradient_pass(s, count, weight.plain);
     w.x = d_y;
-    w.u = (const float *)packed + forward_u(s);
+    if (!w.forms) w.u = (const float *)weight.packed + forward_u(s);
     w.add = add;
     w.y = d_x;
     LKI_ISA_NAME(lki_winograd_run)(&w, workspace);

@@ -202,8 +202,10 @@ INLINE void weight_tile(const int R, const float *v, const float *ahead, const f
 }
 
 /* One place, the channels of a chunk, and `next` the place behind it; sums lie at `at`, [channel][PANEL]. */
-static void winograd_weight_place(int64_t channels, const float *v, const float *next,
-                                  const float *y, const strip *s, const conv_sums *all, int64_t at)
+static __attribute__((noinline)) void winograd_weight_place(int64_t channels, const float *v,
+                                                            const float *next, const float *y,
+                                                            const strip *s, const conv_sums *all,
+                                                            int64_t at)
 {
     FOR_TILES(first, height, channels)
     {
