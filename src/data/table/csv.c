@@ -338,14 +338,15 @@ static lks_status name_columns(reader *r, const uint8_t *at, const uint8_t *end)
     return LKS_OK;
 }
 
-/* By the first value of each that is not missing. */
-static void settle_kinds(const reader *r, bool *settled)
+/* By the first value of each that is not missing. `lenient`: who asks for a number will find no text. */
+static lks_status settle_kinds(const reader *r, bool *settled, bool lenient)
 {
     int open = 0;
     for (int i = 0; i < r->table->columns; i++) open += !settled[i];
     for (const uint8_t *at = r->body, *end; open > 0 && at < r->csv.end; at = next_record(r, end)) {
         lki_field field;
         double number;
+        const uint8_t *record = at;
         end = lki_csv_record_end(&r->csv, at, false);
         for (int i = 0; i < r->table->columns; i++, at++) {
             at = lki_csv_field(&r->csv, at, end, &field);
@@ -354,10 +355,15 @@ static void settle_kinds(const reader *r, bool *settled)
                 open--;
                 if (!lki_decimal_read((const char *)field.text, field.bytes, &number))
                     r->table->column[i].kind = LKI_COLUMN_TEXTS;
+                if (!lenient && lki_csv_field_has_comma(&field))
+                    return fail_field(r, record, i, &field,
+                                      "has a comma where a number has none, expected one such as "
+                                      "1234.5; or list the column in data.texts");
             }
             if (at == end) break;
         }
     }
+    return LKS_OK;
 }
 
 static lks_status choose_kinds(reader *r, const lki_csv_opts *opts)
@@ -376,8 +382,7 @@ static lks_status choose_kinds(reader *r, const lki_csv_opts *opts)
         table->column[column].kind = text ? LKI_COLUMN_TEXTS : LKI_COLUMN_SKIPPED;
         settled[column] = true;
     }
-    settle_kinds(r, settled);
-    return LKS_OK;
+    return settle_kinds(r, settled, opts->lenient);
 }
 
 /* ---------------------------------------------------------------- opening */

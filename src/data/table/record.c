@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/eight.h"
+#include "numeric/decimal.h"
 
 const uint8_t *lki_csv_record_end(const lki_csv *csv, const uint8_t *at, bool inside)
 {
@@ -20,6 +21,11 @@ const uint8_t *lki_csv_record_end(const lki_csv *csv, const uint8_t *at, bool in
 bool lki_csv_record_is_empty(const uint8_t *at, const uint8_t *end)
 {
     return at == end || (end - at == 1 && *at == '\r');
+}
+
+static bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
 }
 
 static bool is_blank(uint8_t c)
@@ -116,4 +122,23 @@ bool lki_csv_field_is_missing(const lki_field *field)
             strncasecmp((const char *)field->text, words[i], field->bytes) == 0)
             return true;
     return false;
+}
+
+bool lki_csv_field_has_comma(const lki_field *field)
+{
+    char plain[32];
+    const uint8_t *text = field->text;
+    size_t kept = 0, commas = 0, apart = 3; /* digits between a comma and the next */
+    double number;
+    bool thousands = true;
+    if (field->bytes > sizeof plain) return false;
+    for (size_t i = 0; i < field->bytes; i++, apart++) {
+        if (text[i] != ',' && text[i] != '.') plain[kept++] = (char)text[i];
+        if (text[i] != ',') continue;
+        if (i == 0 || i + 1 == field->bytes || !is_digit(text[i - 1]) || !is_digit(text[i + 1]))
+            return false;
+        thousands &= commas++ == 0 || apart == 3;
+        apart = (size_t)-1;
+    }
+    return commas > 0 && thousands && lki_decimal_read(plain, kept, &number);
 }

@@ -33,5 +33,7 @@ int64_t lki_csv_field_count(const lki_csv *csv, const uint8_t *at, const uint8_t
 char *lki_csv_unquote(char *to, const void *text, size_t bytes);
 /* Whether it says that there is no value. */
 bool lki_csv_field_is_missing(const lki_field *field);
+/* Whether it is a number as others write it: "0,5", "1.234,5" or "1,234,567.8"; what "1,2,3" is nobody knows. */
+bool lki_csv_field_has_comma(const lki_field *field);
 
 #endif
