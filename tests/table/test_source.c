@@ -173,7 +173,14 @@ static void another_file_is_tested_with(void **state)
     strcat(keys, ", targets: [town]");
     write_text("u.csv", "town,price,area\nUlm,2,3\nKiel,2,3\n");
     LKT_FAILS(LKS_E_FORMAT,
-              "u.csv, line 3: column 'town' has a class that the training's table does",
+              "u.csv, line 3: column 'town' has the class 'Kiel', which the table of the training "
+              "has not; take the row out",
+              open_table(&recipe, homes, keys, "", LKS_RECIPE_TRAIN | LKS_RECIPE_TEST));
+    lks_recipe_close(recipe);
+    snprintf(keys, sizeof keys, "task: classification, test_table: %s", in_folder("u.csv"));
+    write_text("u.csv", "area,town,price\n1,Ulm,60\n1,Ulm,1234567\n");
+    LKT_FAILS(LKS_E_FORMAT,
+              "u.csv, line 3: column 'price' has the class '1234567', which the table",
               open_table(&recipe, homes, keys, "", LKS_RECIPE_TRAIN | LKS_RECIPE_TEST));
     lks_recipe_close(recipe);
 }

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,13 +317,16 @@ static lks_status put_class(const lki_encoding *e, const lki_table *table, int64
     const lki_feature *feature = &e->target[0];
     const lki_word word = word_of(table, feature, cell_at(table, row, column));
     const int64_t class = find_word(feature, &word);
-    char place[LKI_TABLE_PLACE];
+    char place[LKI_TABLE_PLACE], number[32];
     *out = (int32_t) class;
     if (class >= 0) return LKS_OK;
+    snprintf(number, sizeof number, "%.17g", word.number);
     return LKI_FAIL(LKS_E_FORMAT,
-                    "%s: column '%.60s' has a class that the training's table does not "
-                    "have",
-                    lki_table_place(table, row, place), feature->name);
+                    "%s: column '%.60s' has the class '%.*s', which the table of the training has "
+                    "not; take the row out, or put it right",
+                    lki_table_place(table, row, place), feature->name,
+                    feature->text ? (int)(word.bytes < 60 ? word.bytes : 60) : (int)sizeof number,
+                    feature->text ? word.text : number);
 }
 
 static lks_status put_row(const lki_encoding *e, const lki_table *table, int64_t row,
