@@ -116,6 +116,28 @@ static void settings_are_kept(void **state)
     }
 }
 
+/* A new table may lack values though the training's did not: the configuration says what becomes of them. */
+static void values_that_only_a_new_table_lacks(void **state)
+{
+    (void)state;
+    static char mean[OUTPUT_SIZE];
+    write_text("f.csv", "a,b,y\n1,5,1\n2,7,2\n3,9,3\n");
+    write_text("f.yaml", "data: {table: f.csv, standardize: false}\nmodel: {name: mlp}\n");
+    run("train f.yaml --out f");
+    expect_ok();
+    write_text("new.csv", "a,b\n2,7\n");
+    run("predict f.yaml --out f --table new.csv --format csv");
+    expect_ok();
+    memcpy(mean, last.out, sizeof mean);
+    write_text("new.csv", "a,b\n2,\n");
+    run("predict f.yaml --out f --table new.csv --format csv");
+    expect(4, "new.csv, line 2: column 'b' has no value, expected one in every row; data.missing: "
+              "mean fills it");
+    run("predict f.yaml --out f --table new.csv --format csv --set data.missing=mean");
+    expect_ok();
+    assert_string_equal(last.out, mean);
+}
+
 static void another_table_is_told(void **state)
 {
     (void)state;
@@ -279,6 +301,7 @@ int main(void)
         cmocka_unit_test(rows_without_targets_are_predicted_as_those_with),
         cmocka_unit_test(classes_are_kept),
         cmocka_unit_test(settings_are_kept),
+        cmocka_unit_test(values_that_only_a_new_table_lacks),
         cmocka_unit_test(another_table_is_told),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(files_of_others_do_no_harm),

@@ -61,14 +61,18 @@ static lki_task task_of(const lki_config *config)
     return strcmp(task, "classification") == 0 ? LKI_TASK_CLASSIFICATION : LKI_TASK_AUTO;
 }
 
+bool lki_table_fills(const lki_config *config)
+{
+    return strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0;
+}
+
 static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
 {
-    *out = (lki_encoding_opts){
-        .series = lki_config_has(config, LKI_KEY_DATA_SERIES),
-        .sentences = lki_config_text(config, LKI_KEY_DATA_TEXT_COLUMN),
-        .task = task_of(config),
-        .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
-        .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
+    *out = (lki_encoding_opts){.series = lki_config_has(config, LKI_KEY_DATA_SERIES),
+                               .sentences = lki_config_text(config, LKI_KEY_DATA_TEXT_COLUMN),
+                               .task = task_of(config),
+                               .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
+                               .fill = lki_table_fills(config)};
     return lki_table_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
 }
 

@@ -11,6 +11,9 @@ LKS_MUSTUSE lks_status lki_table_csv_opts(lki_csv_opts *out, lki_config *config)
 LKS_MUSTUSE lks_status lki_table_columns(const char *const **out, int *count, lki_config *config,
                                          lki_key key);
 
+/* Whether values that are missing are filled in. */
+bool lki_table_fills(const lki_config *config);
+
 /* Sets used[row], which is 0, of the rows that are trained with to 1. */
 typedef lks_status lki_mark_rows(uint8_t *used, const lki_config *config, lks_context *context,
                                  const lki_table *table);

@@ -120,6 +120,7 @@ lks_status lki_series_source_open_new(lks_dataset **out, lki_config *config, lks
     lks_status status = kept != NULL ? lki_encoding_read(&encoding, context, kept)
                                      : read_series_training(&table, &encoding, config, context);
     lki_table_close(&table);
+    encoding.fill |= lki_table_fills(config);
     if (status == LKS_OK) status = lki_csv_open(&table, context, path, &csv);
     if (status == LKS_OK) status = lki_series_open(out, &table, &encoding, &opts);
     lki_encoding_release(&encoding);

@@ -373,6 +373,7 @@ lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_
         lki_encoding_release(&base->encoding);
         base->path = NULL; /* the encoding had it */
         status = lki_encoding_read(&base->encoding, context, kept);
+        base->encoding.fill |= lki_table_fills(config); /* the means are there in any case */
         if (status == LKS_OK) status = same_kind(config, &base->encoding, kept);
         if (status == LKS_OK && lki_encoding_has_sentences(&base->encoding))
             status = find_kept(base, config, folder);
