@@ -241,7 +241,10 @@ static lks_status name_rows(lki_config *config)
                  {LKI_KEY_DATA_SERIES, LKI_SERIES_NAME, "data.series: FILE"}};
     const lki_setting *path = &config->value[LKI_KEY_DATA_PATH];
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
-    move_path(config, LKI_KEY_DATA_TABLE, path->set && is_table(path->s));
+    const bool series = lki_config_has(config,
+                                       LKI_KEY_DATA_SERIES); /* and so is what replaces it */
+    move_path(config, series ? LKI_KEY_DATA_SERIES : LKI_KEY_DATA_TABLE,
+              path->set && is_table(path->s));
     move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
     move_path(config, LKI_KEY_DATA_TEXT, path->set && lki_text_source_is(config, path->s));
     settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_SERIES);

@@ -118,6 +118,32 @@ static void times_may_be_numbers(void **state)
     expect(2, "'s.csv': column 'when' has texts, expected numbers of a series");
 }
 
+/* --data is another series in the place of that of the file; and new times may lack values. */
+static void another_file_of_times(void **state)
+{
+    (void)state;
+    char text[1000] = "a\n", hash[OUTPUT_SIZE];
+    for (int i = 0; i < 28; i++) sprintf(text + strlen(text), "%d\n", i % 5);
+    write_text("other.csv", text);
+    write_text("s.csv", "a\n1\n2\n");
+    write_text("s.yaml", "data: {series: s.csv, context: 3, horizon: 2, test_fraction: 0.25}\n"
+                         "model: {layers: [flatten, {dense: 2}]}\n"
+                         "train: {batch_size: 4, replicas: 2}\n");
+    run("train s.yaml --quiet --set data.series=other.csv");
+    expect_ok();
+    memcpy(hash, last.out, sizeof hash);
+    run("train s.yaml --quiet --data other.csv --out run");
+    expect_ok();
+    assert_string_equal(last.out, hash);
+    run("train s.yaml --quiet --set data.table=other.csv");
+    expect(2, "data.table and data.series name two data sets");
+    write_text("new.csv", "a\n1\nNA\n2\n");
+    run("predict s.yaml --data other.csv --out run --table new.csv");
+    expect(4, "new.csv, line 3: column 'a' has no value");
+    run("predict s.yaml --data other.csv --out run --table new.csv --set data.missing=mean");
+    expect_ok();
+}
+
 static void a_series_without_a_test_says_how_to_have_one(void **state)
 {
     (void)state;
@@ -148,6 +174,7 @@ int main(void)
         TEST(forecasts_have_the_times_of_the_file),
         TEST(times_may_be_numbers),
         TEST(a_series_without_a_test_says_how_to_have_one),
+        TEST(another_file_of_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
