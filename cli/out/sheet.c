@@ -8,6 +8,7 @@
 #include <lockstep/data.h>
 
 #include "cli/out/say.h"
+#include "cli/out/text.h"
 
 enum { GAP = 2, WIDTH = 79, AT_LEAST = 5 }; /* images side by side, if there are so many */
 
@@ -29,10 +30,15 @@ const char *sheet_label(char text[SHEET_LABEL], const cli_sheet *sheet, int64_t 
     const int32_t label = sheet->labels[i];
     text[0] = '\0';
     if (label == LKS_NO_CLASS) return text;
-    if (sheet->classes != NULL)
-        snprintf(text, SHEET_LABEL, "%s", sheet->classes[label]);
-    else
+    if (sheet->classes == NULL) {
         snprintf(text, SHEET_LABEL, "%d", (int)label);
+        return text;
+    }
+    const char *name = sheet->classes[label];
+    size_t bytes = strlen(name);
+    if (bytes >= SHEET_LABEL) /* at the end of a character */
+        for (bytes = SHEET_LABEL - 1; (name[bytes] & 0xc0) == 0x80;) bytes--;
+    snprintf(text, SHEET_LABEL, "%.*s", (int)bytes, name);
     return text;
 }
 
@@ -101,9 +107,10 @@ static void print_label(const layout *l, int64_t image)
 {
     char text[SHEET_LABEL];
     sheet_label(text, l->sheet, image);
-    const int length = (int)strlen(text) < l->columns ? (int)strlen(text) : l->columns;
+    const int all = text_length(text), length = all < l->columns ? all : l->columns;
     const int before = (l->columns - length) / 2;
-    printf("%*s%.*s%*s", before, "", length, text, l->columns - length - before, "");
+    printf("%*s%.*s%*s", before, "", text_bytes(text, length), text, l->columns - length - before,
+           "");
 }
 
 static layout choose_layout(const cli_sheet *sheet)
