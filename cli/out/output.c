@@ -103,10 +103,13 @@ lks_status output_place(const cli_args *cli, lks_recipe *recipe, const char *wha
         return lks_fail(LKS_E_INVALID,
                         "%s: '%.300s' is the name of a checkpoint's file; give another name", what,
                         path);
+    const char *weights = recipe != NULL ? lks_recipe_weights(recipe) : NULL;
+    const bool named = weights != NULL && strcmp(path, weights) == 0;
     if (there && S_ISREG(info.st_mode) && is_input(&info, cli, recipe))
-        return lks_fail(LKS_E_INVALID,
-                        "%s: '%.300s' is a file that this command reads; give another name", what,
-                        path);
+        return lks_fail(LKS_E_INVALID, "%s: '%.300s' is a file that this command reads; %s", what,
+                        path,
+                        named ? "give another name to that file first, as model.name says this one"
+                              : "give another name");
     return look_only ? LKS_OK : lks_file_try(path);
 }
 

@@ -74,6 +74,54 @@ static void pictures_are_trained_on(void **state)
     expect(3, "cannot read 'none.png': there is no such file or folder");
 }
 
+/* Columns are counted in characters, and no character is cut. */
+static void names_beyond_ascii_stand_in_columns(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"caf\xC3\xA9", "\xC3\xA9t\xC3\xA9\xC3\xA9", "plain"};
+    make_pictures("other", 3, 12);
+    for (int c = 0; c < CLASSES; c++)
+        assert_int_equal(shell("mv other/%s 'other/%s'", class_names[c], names[c]), 0);
+    run("data pack other --size 3");
+    expect_ok();
+    run("data stats other-3x3");
+    expect_ok();
+    expect_out("\n0 caf\xC3\xA9                   3   33.33%");
+    expect_out("\n1 plain                  3   33.33%");
+    expect_out("\n2 \xC3\xA9t\xC3\xA9\xC3\xA9                   3   33.33%");
+    run("data show other-3x3 --count 2 --class 2");
+    expect_ok();
+    expect_out("\n\xC3\xA9t\xC3\xA9  \xC3\xA9t\xC3\xA9\n");
+}
+
+/* Weights of other classes: what to do is said, and that the file cannot be read and written. */
+static void other_classes_say_how_to_begin(void **state)
+{
+    (void)state;
+    make_pictures("photos", 3, 12);
+    run("data pack photos --size 4");
+    expect_ok();
+    assert_int_equal(shell("cp -r photos two && rm -r two/sky"), 0);
+    run("data pack two --size 4");
+    expect_ok();
+    write_text("c.yaml", "data: {path: photos-4x4}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    run("train c.yaml --quiet --data two-4x4 --init mlp.safetensors");
+    expect(5, "'mlp.safetensors' belongs to another network: its 'fc2.weight' is 3x4 F32, the "
+              "model's is 2x4 F32; to begin with what fits: model.init_matching: true");
+    run("eval c.yaml --data two-4x4 --init mlp.safetensors --split train");
+    expect(5, "the model's is 2x4 F32\n"); /* with a random head there is nothing to evaluate */
+    run("train c.yaml --quiet --data two-4x4 --init mlp.safetensors --set model.init_matching=true "
+        "--save-model");
+    expect(2, "model.save: 'mlp.safetensors' is a file that this command reads; give another name "
+              "to that file first, as model.name says this one");
+    run("train c.yaml --quiet --data two-4x4 --init mlp.safetensors --set model.init_matching=true "
+        "--record mlp.safetensors");
+    expect(2, "log.record: 'mlp.safetensors' is a file that this command reads; give another name");
+}
+
 /* Ends the packing after so many seconds, unless it has come to its end. Returns whether it was ended. */
 static bool pack_for(double time, int number)
 {
@@ -199,8 +247,12 @@ static void a_full_disk_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(pictures_are_trained_on), TEST(a_kill_at_any_moment_loses_nothing),
-        TEST(bad_pictures_are_named),  TEST(options_are_checked),
+        TEST(pictures_are_trained_on),
+        TEST(names_beyond_ascii_stand_in_columns),
+        TEST(other_classes_say_how_to_begin),
+        TEST(a_kill_at_any_moment_loses_nothing),
+        TEST(bad_pictures_are_named),
+        TEST(options_are_checked),
         TEST(a_full_disk_is_told),
     };
     return cmocka_run_group_tests_name("verbs/pack", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Weights of a recipe: loaded, evaluated, used for predictions. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,16 @@ static lks_status find_step(int64_t *step, lks_recipe *recipe, lks_which which, 
     return choose_step(step, recipe, which, folder);
 }
 
+/* Weights of another network may be meant: most often its head is another. */
+static lks_status init_all(lks_model *model, const char *file)
+{
+    char says[sizeof lks_last_error()->message];
+    const lks_status status = lks_weights_load(model, file);
+    if (status != LKS_E_MISMATCH) return status;
+    snprintf(says, sizeof says, "%s", lks_last_error()->message);
+    return LKI_FAIL(status, "%s; to begin with what fits: model.init_matching: true", says);
+}
+
 lks_status lks_recipe_init_weights(lks_recipe *recipe)
 {
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
@@ -76,7 +87,7 @@ lks_status lks_recipe_init_weights(lks_recipe *recipe)
     if (file == NULL) return LKS_OK;
     if (lki_config_bool(recipe->config, LKI_KEY_MODEL_INIT_MATCHING))
         return lks_weights_load_matching(recipe->session.model, file);
-    return lks_weights_load(recipe->session.model, file);
+    return init_all(recipe->session.model, file);
 }
 
 lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
