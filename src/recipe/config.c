@@ -152,7 +152,9 @@ static lks_status set_node(lki_config *config, lki_key key, const lki_yaml *node
     lki_setting value;
     const lki_key_row *row = &lki_key_rows[key];
     lks_status status = lki_setting_parse(&value, &config->heap, &row->spec, node, where);
-    if (status == LKS_OK && !value.set && row->fallback != NULL) { /* null is the default */
+    if (status == LKS_OK && !value.set &&
+        row->fallback != NULL) { /* null is the default, as if nobody spoke */
+        source = LKI_FROM_DEFAULT;
         status = lki_yaml_read_text(&node, &config->heap, where, row->fallback);
         if (status == LKS_OK)
             status = lki_setting_parse(&value, &config->heap, &row->spec, node, where);

@@ -31,7 +31,8 @@ static lks_status settle_names(lki_config *config)
         if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
             chosen = NULL;
         if (lki_key_is_of(key, chosen)) continue;
-        if (config->source[key] == LKI_FROM_DEFAULT || config->source[name] > config->source[key]) {
+        if (config->source[key] == LKI_FROM_DEFAULT || config->source[name] > config->source[key] ||
+            !config->value[key].set) { /* null, which says nothing */
             unset(config, key);
             continue;
         }

@@ -220,6 +220,21 @@ static void mistakes_have_a_sentence(void **state)
     }
 }
 
+/* What a file sets for one network or kind of data can be taken back where another is chosen. */
+static void null_says_nothing(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --steps 1 --quiet --set model.name=own --set 'model.layers=[flatten, dense: "
+        "10]' "
+        "--set model.hidden=null");
+    expect_ok();
+    run("train c.yaml --steps 1 --quiet --set data.test_fraction=0.5");
+    expect(2, "data.test_fraction is not known to digits");
+    run("train c.yaml --steps 1 --quiet --set data.test_fraction=null");
+    expect_ok();
+}
+
 /* A section where a key is expected; nothing where a value is; nothing where an operand is. */
 static void what_is_empty_or_a_section_is_said(void **state)
 {
@@ -255,10 +270,15 @@ static void a_full_disk_is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(help_names_verbs_and_exit_codes), TEST(parser_and_help_agree),
-        TEST(every_option_has_its_default),    TEST(every_key_says_what_null_is),
-        TEST(version_says_what_it_is),         TEST(keys_and_layers_have_help),
-        TEST(mistakes_have_a_sentence),        TEST(what_is_empty_or_a_section_is_said),
+        TEST(help_names_verbs_and_exit_codes),
+        TEST(parser_and_help_agree),
+        TEST(null_says_nothing),
+        TEST(every_option_has_its_default),
+        TEST(every_key_says_what_null_is),
+        TEST(version_says_what_it_is),
+        TEST(keys_and_layers_have_help),
+        TEST(mistakes_have_a_sentence),
+        TEST(what_is_empty_or_a_section_is_said),
         TEST(a_full_disk_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
