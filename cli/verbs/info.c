@@ -129,6 +129,17 @@ static bool is_network(lks_network_info *out, const char *name)
     return false;
 }
 
+/* Columns of the longest name, in which most are of one width whatever the file. */
+static int name_width(cli_pool *pool, const lks_tensor_file *file)
+{
+    int width = 44;
+    for (int i = 0; i < lks_tensor_file_count(file); i++) {
+        const int length = text_length(text_clean(pool, lks_tensor_file_entry(file, i).name));
+        if (length > width) width = length;
+    }
+    return width;
+}
+
 static lks_status print_tensors(const cli_args *cli, lks_context *context, const char *path)
 {
     lks_tensor_file *file;
@@ -136,13 +147,16 @@ static lks_status print_tensors(const cli_args *cli, lks_context *context, const
     if (status != LKS_OK) return status;
     int64_t elements = 0;
     cli_pool pool = {0};
+    const int width = name_width(&pool, file);
     for (int i = 0; i < lks_tensor_file_count(file); i++) {
         const lks_tensor_entry entry = lks_tensor_file_entry(file, i);
         char shape[LKS_MAX_DIMS * 24] = "";
         for (int d = 0; d < entry.shape.ndim; d++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "[%" PRId64 "]",
                      entry.shape.dim[d]);
-        say("%-44s %-4s %s", text_clean(&pool, entry.name), lks_dtype_name(entry.dtype), shape);
+        const char *name = text_clean(&pool, entry.name);
+        say("%s%*s %-4s %s", name, width - text_length(name), "", lks_dtype_name(entry.dtype),
+            shape);
         elements += lks_shape_elements(&entry.shape);
     }
     const int tensors = lks_tensor_file_count(file);

@@ -26,6 +26,24 @@ static void a_network_is_shown_by_its_name(void **state)
     assert_non_null(strstr(last.out, "batches of 6 in 3 replicas"));
 }
 
+/* Names of any length stand above each other. */
+static void tensors_stand_in_columns(void **state)
+{
+    (void)state;
+    write_text("c.yaml", "data: {name: digits, samples: 20, test_samples: 10}\n"
+                         "model: {name: own, layers: [flatten, {dense: {name: "
+                         "a.name.of.so.many.letters.that.it.is.long, units: 10}}]}\n"
+                         "train: {batch_size: 10, replicas: 2}\noptimizer: {name: adam}\n");
+    run("train c.yaml --quiet --out o");
+    assert_int_equal(last.code, 0);
+    run("info o");
+    assert_int_equal(last.code, 0);
+    assert_non_null(strstr(last.out, "\noptimizer.exp_avg_sq.a.name.of.so.many.letters.that.it.is."
+                                     "long.weight F32  [10][784]\n"));
+    assert_non_null(strstr(last.out, "\na.name.of.so.many.letters.that.it.is.long.bias"
+                                     "                        F32  [10]\n"));
+}
+
 static void what_is_wrong_is_said(void **state)
 {
     static const struct {
@@ -51,6 +69,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_are_listed),
         cmocka_unit_test(a_network_is_shown_by_its_name),
+        cmocka_unit_test(tensors_stand_in_columns),
         cmocka_unit_test(what_is_wrong_is_said),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
