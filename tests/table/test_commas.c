@@ -16,8 +16,8 @@ static lks_status open_text(lki_table *out, const char *text, const lki_csv_opts
 static void numbers_with_commas_are_refused(void **state)
 {
     (void)state;
-    static const char *const numbers[] = {"0,5",         "-3,25",    "1,5E+03", "1.234,5",
-                                          "1,234,567.8", "+1,234,5", "100,000"},
+    static const char *const numbers[] = {"0,5",         "-3,25",    "1,5E+03",     "1.234,5",
+                                          "1,234,567.8", "+1,234,5", "1.234.567,8", "100,000"},
                              *const texts[] = {
                                  "1,2,3", "1,",    ",5",
                                  "1,x",   "1,,2",  "1,2,345",

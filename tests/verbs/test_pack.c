@@ -94,6 +94,23 @@ static void names_beyond_ascii_stand_in_columns(void **state)
     expect_out("\n\xC3\xA9t\xC3\xA9  \xC3\xA9t\xC3\xA9\n");
 }
 
+/* Of a name that is too long for a label no part of a character is shown. */
+static void long_names_end_with_a_character(void **state)
+{
+    (void)state;
+    char name[41] = "", label[40] = "\n     ";
+    make_pictures("other", 3, 12);
+    for (int i = 0; i < 20; i++) strcat(name, "\xC3\xA9");
+    for (int i = 0; i < 15; i++) strcat(label, "\xC3\xA9");
+    assert_int_equal(shell("mv other/apple other/%s", name), 0);
+    run("data pack other --size 25x2");
+    expect_ok();
+    run("data show other-25x2 --count 1 --class 2");
+    expect_ok();
+    strcat(label, "     ");
+    if (strstr(last.out, label) == NULL) fail_msg("no '%s' in %s", label, last.out);
+}
+
 /* Weights of other classes: what to do is said, and that the file cannot be read and written. */
 static void other_classes_say_how_to_begin(void **state)
 {
@@ -249,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(pictures_are_trained_on),
         TEST(names_beyond_ascii_stand_in_columns),
+        TEST(long_names_end_with_a_character),
         TEST(other_classes_say_how_to_begin),
         TEST(a_kill_at_any_moment_loses_nothing),
         TEST(bad_pictures_are_named),
