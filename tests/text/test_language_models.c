@@ -51,7 +51,7 @@ static void what_cannot_be_carried_is_refused(void **state)
         {{"data.columns=null", "data.shuffle=false"},
          "has 1 column whose windows go on, and a batch has 64 samples"},
         {{"data.stride=6"}, "has no columns whose windows go on"},
-        {{"model.name=mlp", "model.embedding_size=null"}, "is not known to mlp"},
+        {{"model.name=mlp", "model.embedding_size=8"}, "is not known to mlp"},
     };
     write_sentences("text.txt", 3, 1500);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -98,7 +98,7 @@ static void names_beyond_ascii_stand_in_columns(void **state)
 static void long_names_end_with_a_character(void **state)
 {
     (void)state;
-    char name[41] = "", label[40] = "\n     ";
+    char name[41] = "", label[48] = "\n     ";
     make_pictures("other", 3, 12);
     for (int i = 0; i < 20; i++) strcat(name, "\xC3\xA9");
     for (int i = 0; i < 15; i++) strcat(label, "\xC3\xA9");
