@@ -3,6 +3,8 @@
  * activations that were kept, in less memory. (Over ranks: ranks/switches. Memory of values that are there twice:
  * program/memory.)
  */
+#include <string.h>
+
 #include "model/model.h"
 #include "support/backends.h"
 #include "support/runs.h"
@@ -13,6 +15,7 @@ typedef struct found {
     int again; /* stages that are run again */
     int blocks;
     size_t bytes; /* of a worker's activations */
+    size_t packed;
     int64_t cohort;
 } found;
 
@@ -38,7 +41,10 @@ static void look(lks_model *model, void *user)
 {
     const lki_program *program = &model->program;
     look_at_plan(program);
-    *(found *)user = (found){.blocks = 1, .bytes = program->local_bytes, .cohort = program->cohort};
+    *(found *)user = (found){.blocks = 1,
+                             .bytes = program->local_bytes,
+                             .packed = program->packed_bytes,
+                             .cohort = program->cohort};
     for (int s = 0; s < program->stages; s++) ((found *)user)->again += program->stage[s].again;
     for (int g = 0; g < program->segments; g++)
         ((found *)user)->blocks += program->segment[g].again <= g;
@@ -89,6 +95,44 @@ static void bits_are_those_of_what_was_kept(void **state)
             if (nets[n] != lkt_net_mlp && nets[n] != lkt_net_conv) /* which are one block on cpu */
                 assert_true(again > 0);
         }
+}
+
+/* A convolution by Winograd's algorithm whose U has more than 2^20 numbers, and one of 1x1 with more than 2^16. */
+static lks_tensor *large(lks_graph *g)
+{
+    const lks_conv2d_opts stem = {.filters = 176, .kernel = {3, 3}, .stride = {3, 2}};
+    const lks_conv2d_opts tiles = {.filters = 176, .kernel = {3, 3}, .padding = {1, 1}};
+    const lks_conv2d_opts wide = {.filters = 400, .kernel = {1, 1}};
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(g, x, &(lks_normalize_opts){.count = 1, .std = (float[]){255}});
+    x = lks_relu(g, lks_conv2d(g, x, &stem));
+    x = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &tiles), NULL));
+    x = lks_relu(g, lks_conv2d(g, x, &wide));
+    x = lks_dense(g, lks_global_avg_pool(g, x), &(lks_dense_opts){.units = 5});
+    lks_tensor *y = lks_target(g, &(lks_target_opts){.name = "y", .classes = 5});
+    return lks_cross_entropy(g, x, y, NULL);
+}
+
+/* Nor are large packed weights there that can be formed again. */
+static void large_weights_are_formed(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        found kept, now;
+        lkt_run run = usual(lkt_backends()[b]->name, large, &kept);
+        run.steps = 2;
+        run.opts.hash_every = 2;
+        run.opts.workers = 2;
+        const uint64_t hash = lkt_run_hash(&run, NULL);
+        run.opts.recompute = true;
+        run.user = &now;
+        assert_true(lkt_run_hash(&run, NULL) == hash);
+        if (strcmp(run.device, "cpu") == 0)
+            assert_true(now.packed < kept.packed / 4);
+        else
+            assert_true(now.packed == kept.packed);
+    }
 }
 
 /* All replicas of a worker in one cohort, whose head has blocks. */
@@ -197,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_what_was_kept),
+        cmocka_unit_test(large_weights_are_formed),
         cmocka_unit_test(replicas_of_a_cohort_take_turns),
         cmocka_unit_test(joint_layers_are_one_block),
         cmocka_unit_test(memory_is_that_of_the_root),
