@@ -32,6 +32,26 @@ static void set_runs(lki_dense_shape *s, lkt_random *random)
     s->run[way] = lkt_random_from(random, 1025, 1030);
 }
 
+/* The operands of a shape, and its packed weight. */
+static void dense_fill(const lki_vector *v, lkt_random *random, dense_case *c)
+{
+    const lki_dense_shape *s = &c->shape;
+    c->kernels = s->bf16 ? v->dense_bf16 : v->dense;
+    c->x = lkt_floats_make(random, c->rows * s->inputs);
+    if (s->masks) {
+        const int64_t active = lkt_random_below(random, 9);
+        for (int64_t i = 0; i < c->rows * s->inputs; i++)
+            if (lkt_random_below(random, 8) >= active) c->x.at[i] = 0;
+    }
+    c->w = lkt_floats_make(random, s->units * s->inputs);
+    c->bias = lkt_floats_make(random, s->units);
+    c->d_y = lkt_floats_make(random, c->rows * s->units);
+    c->packed = lkt_scratch(c->kernels->packed_bytes(s));
+    const int parts = (int)lkt_random_from(random, 1, 4);
+    for (int part = parts - 1; part >= 0; part--)
+        c->kernels->pack(s, c->w.at, c->packed, part, parts);
+}
+
 static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t rows, bool runs)
 {
     dense_case c = {.rows = rows};
@@ -40,23 +60,10 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.shape.bias = true;
     c.shape.bf16 = !runs && lkt_random_chance(random, 2);
     c.shape.unit = v->unit;
-    c.kernels = c.shape.bf16 ? v->dense_bf16 : v->dense;
     c.shape.masks = !runs && !c.shape.bf16 && c.shape.units >= 16 &&
                     lkt_random_below(random, 2) == 0;
     if (runs) set_runs(&c.shape, random);
-    c.x = lkt_floats_make(random, rows * c.shape.inputs);
-    if (c.shape.masks) {
-        const int64_t active = lkt_random_below(random, 9);
-        for (int64_t i = 0; i < rows * c.shape.inputs; i++)
-            if (lkt_random_below(random, 8) >= active) c.x.at[i] = 0;
-    }
-    c.w = lkt_floats_make(random, c.shape.units * c.shape.inputs);
-    c.bias = lkt_floats_make(random, c.shape.units);
-    c.d_y = lkt_floats_make(random, rows * c.shape.units);
-    c.packed = lkt_scratch(c.kernels->packed_bytes(&c.shape));
-    const int parts = (int)lkt_random_from(random, 1, 4);
-    for (int part = parts - 1; part >= 0; part--)
-        c.kernels->pack(&c.shape, c.w.at, c.packed, part, parts);
+    dense_fill(v, random, &c);
     return c;
 }
 
@@ -125,6 +132,53 @@ static void large_weights_are_packed(void **state)
     lkt_floats_free(&w);
 }
 
+/* Forward, and the gradient of the input, each of the rows in two parts. */
+static void check_forward(const lki_vector *v, lkt_random *random, const dense_case *c, int64_t cut)
+{
+    const int64_t in = c->shape.inputs, units = c->shape.units, rows = c->rows;
+    lkt_floats y = lkt_floats_make(random, rows * units);
+    float *expected = lkt_scratch(sizeof(float) * (size_t)(rows * units));
+    void *space = lkt_scratch(c->kernels->workspace_bytes(&c->shape, rows));
+    for (int64_t i = 0; i < rows * units; i++) {
+        const float *x = c->x.at + i / units * in, *w = c->w.at + i % units * in;
+        sum s = dense_sum(c, units);
+        for (int64_t j = 0; j < in; j++) add_in_runs(&s, c->shape.run[0], j, x[j], w[j]);
+        expected[i] = total_of(&s) + c->bias.at[i % units];
+    }
+    c->kernels->forward(&c->shape, cut, c->x.at, c->packed, c->bias.at, y.at, space);
+    c->kernels->forward(&c->shape, rows - cut, c->x.at + cut * in, c->packed, c->bias.at,
+                        y.at + cut * units, space);
+    lkt_same(v, "y", y.at, expected, rows * units);
+    lkt_floats_free(&y);
+    free(expected);
+    free(space);
+}
+
+static void check_backward(const lki_vector *v, lkt_random *random, const dense_case *c,
+                           int64_t cut, bool add)
+{
+    const int64_t in = c->shape.inputs, units = c->shape.units, rows = c->rows;
+    lkt_floats d_x = lkt_floats_make(random, rows * in);
+    float *expected = lkt_scratch(sizeof(float) * (size_t)(rows * in));
+    void *space = lkt_scratch(c->kernels->workspace_bytes(&c->shape, rows));
+    for (int64_t i = 0; i < rows * in; i++) {
+        sum s = dense_sum(c, in);
+        for (int64_t u = 0; u < units; u++)
+            add_in_runs(&s, c->shape.run[1], u, c->d_y.at[i / in * units + u],
+                        c->w.at[u * in + i % in]);
+        float d = total_of(&s);
+        if (c->shape.masks) d = c->x.at[i] == 0 ? 0 : in_lanes(c, i / in, i % in);
+        expected[i] = add ? d + d_x.at[i] : d;
+    }
+    c->kernels->backward(&c->shape, cut, c->x.at, c->d_y.at, c->packed, d_x.at, add, space);
+    c->kernels->backward(&c->shape, rows - cut, c->x.at + cut * in, c->d_y.at + cut * units,
+                         c->packed, d_x.at + cut * in, add, space);
+    lkt_same(v, "d_x", d_x.at, expected, rows * in);
+    lkt_floats_free(&d_x);
+    free(expected);
+    free(space);
+}
+
 static void dense_passes(void **state)
 {
     lkt_random random = lkt_random_make("dense_passes", 80);
@@ -134,39 +188,34 @@ static void dense_passes(void **state)
         const bool runs = k % 4 == 1;
         const int64_t most = runs ? 14 : k == 0 && !lkt_in_part() ? 600 : k % 8 == 0 ? 150 : 40;
         dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, most), runs);
-        const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
-        const int64_t cut = lkt_random_below(&random, rows);
-        lkt_floats y = lkt_floats_make(&random, rows * units);
-        lkt_floats d_x = lkt_floats_make(&random, rows * in);
-        float *expected = lkt_scratch(sizeof(float) * (size_t)(rows * (in + units)));
-        void *space = lkt_scratch(c.kernels->workspace_bytes(&c.shape, rows));
-        for (int64_t i = 0; i < rows * units; i++) {
-            const float *x = c.x.at + i / units * in, *w = c.w.at + i % units * in;
-            sum s = dense_sum(&c, units);
-            for (int64_t j = 0; j < in; j++) add_in_runs(&s, c.shape.run[0], j, x[j], w[j]);
-            expected[i] = total_of(&s) + c.bias.at[i % units];
-        }
-        c.kernels->forward(&c.shape, cut, c.x.at, c.packed, c.bias.at, y.at, space);
-        c.kernels->forward(&c.shape, rows - cut, c.x.at + cut * in, c.packed, c.bias.at,
-                           y.at + cut * units, space);
-        lkt_same(v, "y", y.at, expected, rows * units);
-        for (int64_t i = 0; i < rows * in; i++) {
-            sum s = dense_sum(&c, in);
-            for (int64_t u = 0; u < units; u++)
-                add_in_runs(&s, c.shape.run[1], u, c.d_y.at[i / in * units + u],
-                            c.w.at[u * in + i % in]);
-            float d = total_of(&s);
-            if (c.shape.masks) d = c.x.at[i] == 0 ? 0 : in_lanes(&c, i / in, i % in);
-            expected[i] = k % 2 == 0 ? d : d + d_x.at[i];
-        }
-        c.kernels->backward(&c.shape, cut, c.x.at, c.d_y.at, c.packed, d_x.at, k % 2 != 0, space);
-        c.kernels->backward(&c.shape, rows - cut, c.x.at + cut * in, c.d_y.at + cut * units,
-                            c.packed, d_x.at + cut * in, k % 2 != 0, space);
-        lkt_same(v, "d_x", d_x.at, expected, rows * in);
-        lkt_floats_free(&y);
-        lkt_floats_free(&d_x);
-        free(expected);
-        free(space);
+        const int64_t cut = lkt_random_below(&random, c.rows);
+        check_forward(v, &random, &c, cut);
+        check_backward(v, &random, &c, cut, k % 2 != 0);
+        dense_free(&c);
+    }
+}
+
+/* The last panel has from one column to one more than a vector, whose rows go by pairs: of an even number of rows, and of an
+ * odd one. Some lie 4,096 bytes apart. */
+static void last_panels(void **state)
+{
+    static const int64_t terms[] = {1, 64, 65, 600, 1024, 1100};
+    lkt_random random = lkt_random_make("last_panels", 83);
+    (void)state;
+    LKT_FOR_UNITS(v)
+    for (int64_t k = 0; k < 4 * (v->lanes + 1); k++) {
+        const int64_t columns = (v->lanes < 8 ? 16 : 2 * v->lanes) + 1 + k / 4;
+        const int64_t others = terms[lkt_random_below(&random, 6)];
+        const int64_t cut = 2 * lkt_random_below(&random, 28);
+        dense_case c = {.rows = cut + 2 * lkt_random_from(&random, 1, 28) - k % 2};
+        c.shape = (lki_dense_shape){.bias = true, .unit = v->unit};
+        c.shape.units = k % 4 < 2 ? columns : others;
+        c.shape.inputs = k % 4 < 2 ? others : columns;
+        dense_fill(v, &random, &c);
+        if (k % 4 < 2)
+            check_forward(v, &random, &c, cut);
+        else
+            check_backward(v, &random, &c, cut, lkt_random_chance(&random, 2));
         dense_free(&c);
     }
 }
@@ -346,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_weights_are_packed),
         cmocka_unit_test(dense_passes),
+        cmocka_unit_test(last_panels),
         cmocka_unit_test(rows_are_the_tree_of_replicas),
         cmocka_unit_test(rows_pack_what_they_update),
     };

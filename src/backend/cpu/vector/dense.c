@@ -52,25 +52,70 @@ typedef struct product {
     tile_wait at; /* [row][PANEL]; of a tile where nothing waits, so that it stays in the cache */
 } product;
 
+/* What a tile of `height` rows from `first` on fetches, so many floats of it with each term: of the weight, else of the next
+ * rows, else what it reads itself. */
+INLINE const float *product_ahead(const product *p, int64_t tile, int64_t first, int64_t height,
+                                  int64_t *pace)
+{
+    *pace = PANEL / p->fetching;
+    if (tile < p->fetching) return p->ahead + tile * p->depth / p->fetching * PANEL;
+    if (!p->leads || p->depth != p->a_row) return p->b;
+    *pace = height;
+    return p->a + (first + height) * p->a_row;
+}
+
 INLINE void product_tile(const int R, const product *p, int64_t first)
 {
     const int64_t place = p->waits ? first * PANEL : 0;
     const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
-    const float *ahead = p->b;
-    int64_t pace = PANEL / p->fetching;
-    const int64_t end = p->number + p->depth, tile = (first + R - 1) / TILE_ROWS;
+    const tile_rows of = {.a = p->a + first * p->a_row, .row = p->a_row, .step = 1};
+    int64_t pace;
+    const float *ahead = product_ahead(p, (first + R - 1) / TILE_ROWS, first, R, &pace);
+    const int64_t end = p->number + p->depth;
     vf acc[TILE_ROWS][2];
-    if (tile < p->fetching) {
-        ahead = p->ahead + tile * p->depth / p->fetching * PANEL;
-    } else if (p->leads && p->depth == p->a_row) {
-        ahead = p->a + (first + R) * p->a_row;
-        pace = R;
-    }
     if (end == p->terms) tile_fetch(R, p->c + first * p->c_row, p->c_row);
-    if (!tile_stretch(R, acc, at, p->number, end, p->terms, p->begun, p->more,
-                      p->a + first * p->a_row, p->a_row, 1, p->b, ahead, pace))
+    if (!tile_stretch(R, false, acc, at, p->number, end, p->terms, p->begun, p->more, of, p->b,
+                      ahead, pace))
         return;
     tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
+}
+
+/* The same where a vector has all columns: pairs of rows, half of `height` apart; of an odd height the middle one is in two. */
+INLINE void product_pairs(const int R, const product *p, int64_t first, int64_t height)
+{
+    const int64_t place = p->waits ? first * PANEL : 0, gap = height - R;
+    const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
+    const tile_rows of = {
+        .a = p->a + first * p->a_row, .row = p->a_row, .step = 1, .gap = gap * p->a_row};
+    int64_t pace;
+    const float *ahead = product_ahead(p, (first + height - 1) / (2 * TILE_ROWS), first, height,
+                                       &pace);
+    vf acc[TILE_ROWS][2];
+    if (!tile_stretch(R, true, acc, at, p->number, p->number + p->depth, p->terms, p->begun,
+                      p->more, of, p->b, ahead, pace))
+        return;
+    tile_put_pairs(R, acc, p->c + first * p->c_row, p->c_row, gap * p->c_row, p->columns, p->bias,
+                   p->add);
+}
+
+/* Whether the rows of pairs, so many floats apart, lie in enough sets of a first-level cache: of 12 rows that are 4,096 bytes
+ * apart, or of 24 that are half of that, more would be in one than it has ways. */
+static bool rows_spread(int64_t row)
+{
+    const int64_t apart = row * (TILE_ROWS / 6) % 1024;
+    return apart >= 8 && apart <= 1024 - 8;
+}
+
+INLINE void multiply_pairs(const product *p, int64_t rows)
+{
+    FOR_TILES_OF(2 * TILE_ROWS, first, height, rows)
+    {
+#define TILE(R) product_pairs(R, p, first, height)
+        switch ((height + 1) / 2) {
+            TILE_CASES(TILE)
+        }
+#undef TILE
+    }
 }
 
 /* The same for narrow results, whose sums wait in double. */
@@ -113,6 +158,10 @@ static void vector_dense_multiply(const product *p, int64_t rows)
     }
     if (p->narrow) {
         multiply_narrow(4, p, rows);
+        return;
+    }
+    if (p->columns <= LANES && rows_spread(p->a_row)) {
+        multiply_pairs(p, rows);
         return;
     }
     FOR_TILES(first, height, rows)

@@ -174,8 +174,9 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
         const segment *s = &b->space->segment[i];
         float *top = stack + WAITING + s->depth * TILE;
         vf acc[TILE_ROWS][2];
-        if (!tile_stretch(R, acc, at, s->number, s->number + s->count, s->terms, false, false,
-                          dy + s->first * R, 1, R, x + s->first * PANEL, NULL, 0))
+        const tile_rows of = {.a = dy + s->first * R, .row = 1, .step = R};
+        if (!tile_stretch(R, false, acc, at, s->number, s->number + s->count, s->terms, false,
+                          false, of, x + s->first * PANEL, NULL, 0))
             continue; /* the replica goes on */
         flush_tile(R, acc);
         for (int m = 0; m < s->merges; m++) {

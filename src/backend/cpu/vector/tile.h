@@ -154,19 +154,49 @@ INLINE void tile_end(const int R, vf acc[][2], tile_wait at, int64_t terms, bool
     if (!first) tile_total(R, acc, at.total);
 }
 
-/* Terms [number, end) of `terms`, from a block's border on, as tile_run_ahead() takes them; blocks that are followed
- * by a term end. False: the sum does not end here. `begun`: totals have, with terms in front of these; `more`: others come
- * behind the last of these. Both begin with number 0. */
-INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number, int64_t end,
-                         int64_t terms, bool begun, bool more, const float *a, int64_t row,
-                         int64_t step, const float *b, const float *ahead, int64_t pace)
+/* Where one vector holds the columns, the tile's two are of two rows of a each, `gap` floats apart; HALF: where half a
+ * vector does, it has the columns of two sums, and for each term a has a vector of both. b's vectors are `pitch` floats
+ * apart; the rest is tile_run_fetch()'s. */
+enum { HALF = 0 };
+INLINE void tile_run_pairs(const int R, const bool half, vf acc[][2], const float *a, int64_t row,
+                           int64_t gap, const float *b, const int pitch, int64_t depth,
+                           const float *ahead, int64_t pace, const float *beyond)
+{
+    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += pitch) {
+        if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
+        if (beyond != NULL) __builtin_prefetch(beyond + k * pace);
+        const vf column = vf_load(b);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            const float *one = a + r * row, *other = one + gap;
+            acc[r][0] = vf_fma(half ? vf_load(one) : vf_set(*one), column, acc[r][0]);
+            acc[r][1] = vf_fma(half ? vf_load(other) : vf_set(*other), column, acc[r][1]);
+        }
+    }
+}
+
+/* A tile's a: from row to row and from term to term; of pairs between the two rows, and the step is 1. */
+typedef struct tile_rows {
+    const float *a;
+    int64_t row, step, gap;
+} tile_rows;
+
+/* Terms [number, end) of `terms`, from a block's border on, as tile_run_ahead() takes them, or tile_run_pairs() with the
+ * first vectors of a panel; blocks that are followed by a term end. False: the sum does not end here. `begun`: totals have,
+ * with terms in front of these; `more`: others come behind the last of these. Both begin with number 0. */
+INLINE bool tile_stretch(const int R, const bool pairs, vf acc[][2], tile_wait at, int64_t number,
+                         int64_t end, int64_t terms, bool begun, bool more, tile_rows of,
+                         const float *b, const float *ahead, int64_t pace)
 {
     tile_zero(R, acc);
     while (number < end) {
         const int64_t n = end - number < LKI_BLOCK_TERMS ? end - number : LKI_BLOCK_TERMS;
         const float *beyond = ahead != NULL && pace > 16 ? ahead + 16 : NULL; /* the second line */
-        tile_run_fetch(R, acc, a, row, step, b, n, ahead, pace, beyond, pace);
-        a += n * step;
+        if (pairs)
+            tile_run_pairs(R, false, acc, of.a, of.row, of.gap, b, PANEL, n, ahead, pace, beyond);
+        else
+            tile_run_fetch(R, acc, of.a, of.row, of.step, b, n, ahead, pace, beyond, pace);
+        of.a += pairs ? n : n * of.step;
         b += n * PANEL;
         if (ahead != NULL) ahead += n * pace;
         number += n;
@@ -185,23 +215,6 @@ typedef struct tile_sum {
     bool begun;
 } tile_sum;
 
-/* Where one vector holds the columns, the tile's two are of two rows of a each, r and r + 1 of every pair; HALF:
- * where half a vector does, it has the columns of two sums, and for each term a has a vector of both. */
-enum { HALF = 0 };
-INLINE void tile_run_pairs(const int R, const bool half, vf acc[][2], const float *a, int64_t row,
-                           const float *b, int64_t depth)
-{
-    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += LANES) {
-        const vf column = vf_load(b);
-        UNROLL
-        for (int r = 0; r < R; r++) {
-            const float *even = a + 2 * r * row, *odd = even + row;
-            acc[r][0] = vf_fma(half ? vf_load(even) : vf_set(*even), column, acc[r][0]);
-            acc[r][1] = vf_fma(half ? vf_load(odd) : vf_set(*odd), column, acc[r][1]);
-        }
-    }
-}
-
 /* The next `depth` terms, with 2 vectors of columns as tile_run_ahead() takes them; blocks that are followed by a
  * term end. */
 INLINE void tile_terms(const int R, const int vectors, vf acc[][2], tile_wait at, tile_sum *sum,
@@ -218,7 +231,7 @@ INLINE void tile_terms(const int R, const int vectors, vf acc[][2], tile_wait at
         if (vectors == 2)
             tile_run_ahead(R, acc, a, row, 1, b, n, ahead, pace);
         else
-            tile_run_pairs(R, vectors == HALF, acc, a, row, b, n);
+            tile_run_pairs(R, vectors == HALF, acc, a, 2 * row, row, b, LANES, n, NULL, 0, NULL);
         a += vectors == HALF ? n * LANES : n;
         b += vectors == 2 ? n * PANEL : n * LANES;
         if (ahead != NULL) ahead += n * pace;
@@ -274,6 +287,31 @@ INLINE void tile_put(const int R, vf acc[][2], float *c, int64_t row, int64_t co
         acc[r][1] = relu ? vf_relu_flush(acc[r][1]) : vf_flush(acc[r][1]);
     }
     tile_store(R, acc, c, row, columns);
+}
+
+/* tile_put() of pairs, whose rows of c are `gap` floats apart; columns <= LANES. A row may be in two pairs: what is there is
+ * read of all before one is written. */
+INLINE void tile_put_pairs(const int R, vf acc[][2], float *c, int64_t row, int64_t gap,
+                           int64_t columns, const float *bias, bool add)
+{
+    if (bias != NULL) {
+        const vf more = vf_get(bias, columns);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            acc[r][0] += more;
+            acc[r][1] += more;
+        }
+    }
+    UNROLL
+    for (int r = 0; r < R && add; r++) {
+        acc[r][0] += vf_get(c + r * row, columns);
+        acc[r][1] += vf_get(c + r * row + gap, columns);
+    }
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        vf_put(c + r * row, vf_flush(acc[r][0]), columns);
+        vf_put(c + r * row + gap, vf_flush(acc[r][1]), columns);
+    }
 }
 
 /* In a switch over the number of rows: case 1: F(1); break; ... case TILE_ROWS: F(TILE_ROWS);
