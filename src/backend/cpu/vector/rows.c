@@ -20,6 +20,8 @@
 #include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/rows.h"
 
+enum { COPIED = 16 }; /* samples of dy, for all tiles before the next are */
+
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
 {
     return sizeof(space);
@@ -122,7 +124,7 @@ static void copy_x(const block *b)
 }
 
 /* R units of each sample, beside each other; a line behind them is fetched, for tiles that come. What a vector writes behind
- * them is written again, or is room for it. */
+ * them is written again, or behind the last there is room for it. */
 INLINE void copy_tile(const int R, int64_t samples, const float *from, int64_t units, float *to)
 {
     for (int64_t s = 0; s < samples; s++, from += units, to += R) {
@@ -133,6 +135,7 @@ INLINE void copy_tile(const int R, int64_t samples, const float *from, int64_t u
     }
 }
 
+/* A few samples for all tiles, then the next: their lines, which several tiles read, stay in the nearest cache. */
 static void copy_dy(const block *b)
 {
     const int64_t units = b->shape->units;
@@ -140,15 +143,18 @@ static void copy_dy(const block *b)
         (b->masks ? LKI_ISA_NAME(lki_vector_masks_copy) : LKI_ISA_NAME(lki_bf16_rows_copy_dy))(b);
         return;
     }
-    FOR_TILES(first, rows, b->row_count)
-    {
-        const float *from = b->rows->d_out + (b->begin + b->sample) * units + b->row + first;
-        float *to = b->space->dy + first * b->samples;
-#define COPY(R) copy_tile(R, b->samples, from, units, to)
-        switch (rows) {
-            TILE_CASES(COPY)
-        }
+    for (int64_t s = 0, n; s < b->samples; s += n) {
+        n = b->samples - s < COPIED ? b->samples - s : COPIED;
+        const float *from = b->rows->d_out + (b->begin + b->sample + s) * units + b->row;
+        FOR_TILES(first, rows, b->row_count)
+        {
+            float *to = b->space->dy + first * dy_floats(b) + s * rows;
+#define COPY(R) copy_tile(R, n, from + first, units, to)
+            switch (rows) {
+                TILE_CASES(COPY)
+            }
 #undef COPY
+        }
     }
 }
 
@@ -205,7 +211,7 @@ static void run_block(const block *b)
     float *stack = b->space->stack;
     FOR_TILES(first, rows, b->row_count)
     {
-        const float *dy = b->space->dy + first * b->samples;
+        const float *dy = b->space->dy + first * dy_floats(b);
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
             if (b->next != NULL) fetch_next(b, first, rows, k);
             rows_soon(b, first, rows, k, PANEL);

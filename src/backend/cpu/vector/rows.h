@@ -40,9 +40,8 @@ typedef struct segment {
 
 typedef struct space {
     segment segment[SAMPLES];
-    float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
-    float dy[SAMPLES * BLOCK_ROWS +
-             16]; /* [tile][sample][rows of the tile], and what a vector writes behind */
+    float x[X_FLOATS + 16 * PANELS];       /* [panel][sample][PANEL] */
+    float dy[(SAMPLES + 16) * BLOCK_ROWS]; /* [tile][sample][rows of the tile] */
     float sums[SUMS_ROWS][SUMS_ROW];
     float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE]; or as said above */
 } space;
@@ -74,6 +73,12 @@ typedef struct block {
 INLINE int64_t panel_floats(const block *b)
 {
     return b->samples * PANEL + 16;
+}
+
+/* Floats of dy for each unit: behind a tile there is room for what a vector writes there. */
+INLINE int64_t dy_floats(const block *b)
+{
+    return b->samples + 16;
 }
 
 /* The weight's rows [row, row + rows) and columns [column, column + columns) into both packings (dense_pack.c). */
