@@ -356,9 +356,10 @@ static __attribute__((noinline)) void winograd_products(int64_t tiles, int64_t d
 }
 
 /* Of all places, where U is formed: a block of it for all of them before the next, so that it stays in the second-level
- * cache. No total waits, as there is one group. */
+ * cache. `total` is one for all, as with one group of terms none waits. */
 static void winograd_formed(const winograd *w, const winograd_counts *counts,
-                            const winograd_patches *p, const winograd_strip *s, float *m, float *u)
+                            const winograd_patches *p, const winograd_strip *s, float *m,
+                            double *total, float *u)
 {
     const int64_t places = (w->side + 2) * (w->side + 2);
     const float *v = p->v;
@@ -368,7 +369,7 @@ static void winograd_formed(const winograd *w, const winograd_counts *counts,
             weight_group(&w->weight, false, s->column, depth, u + (depth - k) * PANEL, FORMED);
         for (int64_t i = 0; i < places; i++)
             winograd_products(winograd_at(w, counts, i), w->depth, k, end, p, v + i * p->plane,
-                              u + i * FORMED, m + i * s->plane, NULL);
+                              u + i * FORMED, m + i * s->plane, total);
     }
 }
 
@@ -413,8 +414,8 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
         const winograd_counts counts = winograd_count(w, s.first, s.tiles);
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = columns[0]; s.column < columns[1]; s.column += PANEL) {
-            const float *u = w->u + s.column * places * w->depth;
-            if (w->forms) winograd_formed(w, &counts, &patches, &s, m, m + places * s.plane);
+            const float *u = w->forms ? NULL : w->u + s.column * places * w->depth;
+            if (w->forms) winograd_formed(w, &counts, &patches, &s, m, total, m + places * s.plane);
             for (int64_t p = 0; p < places && !w->forms; p++)
                 winograd_products(winograd_at(w, &counts, p), w->depth, 0, w->depth, &patches,
                                   v + p * v_plane, u + p * w->depth * PANEL, m + p * s.plane,
