@@ -132,12 +132,6 @@ static void large_weights_are_packed(void **state)
     lkt_floats_free(&w);
 }
 
-/* What a kernel stores (core/backend.h). */
-static float flushed(float x)
-{
-    return fabsf(x) < 0x1p-63f ? 0 : x;
-}
-
 /* Forward, and the gradient of the input, each of the rows in two parts. */
 static void check_forward(const lki_vector *v, lkt_random *random, const dense_case *c, int64_t cut)
 {
@@ -149,7 +143,7 @@ static void check_forward(const lki_vector *v, lkt_random *random, const dense_c
         const float *x = c->x.at + i / units * in, *w = c->w.at + i % units * in;
         sum s = dense_sum(c, units);
         for (int64_t j = 0; j < in; j++) add_in_runs(&s, c->shape.run[0], j, x[j], w[j]);
-        expected[i] = flushed(total_of(&s) + c->bias.at[i % units]);
+        expected[i] = lki_flush(total_of(&s) + c->bias.at[i % units]);
     }
     c->kernels->forward(&c->shape, cut, c->x.at, c->packed, c->bias.at, y.at, space);
     c->kernels->forward(&c->shape, rows - cut, c->x.at + cut * in, c->packed, c->bias.at,
@@ -174,7 +168,7 @@ static void check_backward(const lki_vector *v, lkt_random *random, const dense_
                         c->w.at[u * in + i % in]);
         float d = total_of(&s);
         if (c->shape.masks) d = c->x.at[i] == 0 ? 0 : in_lanes(c, i / in, i % in);
-        expected[i] = flushed(add ? d + d_x.at[i] : d);
+        expected[i] = lki_flush(add ? d + d_x.at[i] : d);
     }
     c->kernels->backward(&c->shape, cut, c->x.at, c->d_y.at, c->packed, d_x.at, add, space);
     c->kernels->backward(&c->shape, rows - cut, c->x.at + cut * in, c->d_y.at + cut * units,

@@ -134,7 +134,7 @@ static void run_all(const passes *p, const sweep *base)
     const int64_t all = p->count * base->grid[0] * base->grid[1] / width;
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
     const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
-    const bool large = vector_conv_floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
+    const bool large = conv_large(panels * taps * base->all_depth * PANEL);
     int64_t strip = large ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;
     int64_t panel = 0, last = panels, begin = 0, end = all;

@@ -177,18 +177,19 @@ INLINE void sweep_grid(const sweep *s)
         sweep_rows(0, false, s, s->taps, s->depth, s->columns);
 }
 
-enum {
-    WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
-    FEW_COLUMNS = 4        /* rows of fewer pixels make no good tiles */
-};
+/* Whether packed panels are so large (more than 256 KiB) that each goes over all samples, not a sample over all panels. */
+INLINE bool conv_large(int64_t floats)
+{
+    return floats > 64 * 1024;
+}
+enum { FEW_COLUMNS = 4 }; /* rows of fewer pixels make no good tiles */
 
 /* Whether the panels of the data gradient are not packed, but formed one by one in front of all samples: of large 1x1
  * kernels, where that is to copy lines of the weight. */
 INLINE bool conv_forms_reversed(const lki_conv_shape *s)
 {
-    const int64_t floats = conv_blocks(s->channels) * s->filters * PANEL;
     return s->frugal && s->groups == 1 && conv_taps(s) == 1 && s->channels >= LKI_NARROW &&
-           floats * (int64_t)sizeof(float) > WEIGHT_BYTES &&
+           conv_large(conv_blocks(s->channels) * s->filters * PANEL) &&
            s->in[1] > (FEW_COLUMNS - 1) * s->stride[1];
 }
 

@@ -9,8 +9,8 @@ enum {
     STRIP_MOST = 96,          /* tiles, */
     LARGE_MOST = 64,          /* or of large weights always */
     PART_TILES = 24,          /* of a part, at least: enough to use what is read of U many times */
-    FORMED = LKI_BLOCK_TERMS * PANEL +
-             16 /* floats from place to place of a block of U that is formed */
+    /* Floats from place to place of a block of U that is formed. */
+    FORMED = LKI_BLOCK_TERMS * PANEL + 16
 };
 
 /* G g in double: of 3 values side + 2. */
@@ -414,12 +414,14 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
         const winograd_counts counts = winograd_count(w, s.first, s.tiles);
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = columns[0]; s.column < columns[1]; s.column += PANEL) {
-            const float *u = w->forms ? NULL : w->u + s.column * places * w->depth;
-            if (w->forms) winograd_formed(w, &counts, &patches, &s, m, total, m + places * s.plane);
-            for (int64_t p = 0; p < places && !w->forms; p++)
-                winograd_products(winograd_at(w, &counts, p), w->depth, 0, w->depth, &patches,
-                                  v + p * v_plane, u + p * w->depth * PANEL, m + p * s.plane,
-                                  total);
+            if (w->forms)
+                winograd_formed(w, &counts, &patches, &s, m, total, m + places * s.plane);
+            else
+                for (int64_t p = 0; p < places; p++)
+                    winograd_products(winograd_at(w, &counts, p), w->depth, 0, w->depth, &patches,
+                                      v + p * v_plane,
+                                      w->u + (s.column * places + p * PANEL) * w->depth,
+                                      m + p * s.plane, total);
             w->put(&s);
         }
     }
