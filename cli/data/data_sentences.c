@@ -79,9 +79,8 @@ static lks_status show_sample(const data_source *source, const cli_args *cli, co
     for (int64_t i = 0; i < s->seen && all; i++)
         all = tokens_put(&b, tokenizer, s->x[1 + i] - FIRST);
     const char *text = b.text != NULL ? text_clean(cli->pool, b.text) : "";
-    const int gap = width - text_length(target);
     if (all)
-        say("%8" PRId64 "  %s%*s  %s%s", index, target, gap > 0 ? gap : 0, "",
+        say("%8" PRId64 "  %s%*s  %s%s", index, target, text_gap(target, width), "",
             text + (text[0] == ' '), s->all > s->seen ? " ..." : "");
     free(b.text);
     return all ? LKS_OK : tokens_no_memory(lks_dataset_name(source->data));

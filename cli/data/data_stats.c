@@ -167,8 +167,7 @@ static void print_classes(const counts *c, cli_pool *pool, const data_source *so
         const char *class = lks_dataset_class(source->data, i);
         const char *name = pool_format(pool, "%lld %s", (long long)i,
                                        class != NULL ? text_clean(pool, class) : "");
-        const int gap = width - text_length(name); /* columns, not bytes */
-        printf("%s%*s %10s %7.2f%%", name, gap > 0 ? gap : 0, "",
+        printf("%s%*s %10s %7.2f%%", name, text_gap(name, width), "",
                lks_text_count(count, c->labels[i]), 100.0 * (double)c->labels[i] / (double)all);
         if (c->labels[i] > 0) fputs("  ", stdout);
         print_bar((double)c->labels[i] / (double)most, longest, columns > 0 && say_unicode());

@@ -18,7 +18,7 @@ static int width_of(const cli_table *t, int column)
 
 static void table_print_cell(const cli_table *t, const char *text, int column, bool last)
 {
-    const int pad = width_of(t, column) - text_length(text);
+    const int pad = text_gap(text, width_of(t, column));
     const bool right = t->right != NULL && t->right[column];
     printf("%*s%s", right ? pad : 0, "", text);
     if (!last) printf("%*s", (right ? 0 : pad) + GAP, "");

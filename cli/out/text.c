@@ -252,6 +252,12 @@ int text_length(const char *text)
     return length;
 }
 
+int text_gap(const char *text, int width)
+{
+    const int length = text_length(text);
+    return length < width ? width - length : 0;
+}
+
 int text_bytes(const char *text, int most)
 {
     int bytes = 0;

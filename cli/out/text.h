@@ -72,5 +72,7 @@ void text_print_line(FILE *out, const char *line, int width);
 /* Characters of UTF-8, and the bytes of the first `most` of them. */
 int text_length(const char *text);
 int text_bytes(const char *text, int most);
+/* Spaces that fill it up to so many columns; 0 where it has more. */
+int text_gap(const char *text, int width);
 
 #endif

@@ -155,8 +155,7 @@ static lks_status print_tensors(const cli_args *cli, lks_context *context, const
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "[%" PRId64 "]",
                      entry.shape.dim[d]);
         const char *name = text_clean(&pool, entry.name);
-        say("%s%*s %-4s %s", name, width - text_length(name), "", lks_dtype_name(entry.dtype),
-            shape);
+        say("%s%*s %-4s %s", name, text_gap(name, width), "", lks_dtype_name(entry.dtype), shape);
         elements += lks_shape_elements(&entry.shape);
     }
     const int tensors = lks_tensor_file_count(file);
