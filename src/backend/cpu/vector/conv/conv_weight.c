@@ -23,6 +23,7 @@
  * (narrow.h), those of fewer than LKI_NARROW filters in a group, are totals from their first term.
  */
 #include "backend/cpu/vector/conv/conv.h"
+#include "backend/cpu/vector/transpose.h"
 
 enum {
     STRIP = 2 * LKI_BLOCK_TERMS, /* pixels at most */
@@ -276,6 +277,20 @@ void LKI_ISA_NAME(lki_conv_complete)(const conv_sums *sums, bool narrow, int64_t
     }
 }
 
+/* So many channels of n filters under one tap, from [channel][PANEL] to lines that are `line` floats apart, a channel
+ * every `step` floats. */
+static void unpack_tap(const float *from, int64_t channels, int64_t n, float *to, int64_t line,
+                       int64_t step)
+{
+    const int64_t whole = step == 1 ? channels / 4 * 4 : 0, fours = whole > 0 ? n / 4 * 4 : 0;
+    for (int64_t i = 0; i < fours; i += 4)
+        for (int64_t c = 0; c < whole; c += 4)
+            transpose4(from + c * PANEL + i, PANEL, to + i * line + c, line, false);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = c < whole ? fours : 0; i < n; i++)
+            to[i * line + c * step] = from[c * PANEL + i];
+}
+
 /* Panels into the parameter's order, some channels at a time: what is read stays in the cache, what is
  * written lies side by side. */
 static void unpack(const lki_conv_shape *s, const float *panel, float *weight)
@@ -287,15 +302,11 @@ static void unpack(const lki_conv_shape *s, const float *panel, float *weight)
         for (int64_t f = 0; f < filters; f += PANEL, panel += channels * taps * PANEL) {
             const int64_t n = filters - f < PANEL ? filters - f : PANEL;
             float *to = weight + (group * filters + f) * size;
-            for (int64_t first = 0; first < channels; first += CHUNK) {
-                const int64_t end = channels - first < CHUNK ? channels : first + CHUNK;
-                for (int64_t i = 0; i < n; i++)
-                    for (int64_t c = first; c < end; c++)
-                        for (int64_t tap = 0; tap < taps; tap += s->kernel[1])
-                            for (int64_t h = 0; h < s->kernel[1]; h++)
-                                to[i * size + c * all + conv_tap(s, tap) + h] =
-                                    panel[((tap + h) * channels + c) * PANEL + i];
-            }
+            for (int64_t c = 0; c < channels; c += CHUNK)
+                for (int64_t tap = 0; tap < taps; tap++)
+                    unpack_tap(panel + (tap * channels + c) * PANEL,
+                               channels - c < CHUNK ? channels - c : CHUNK, n,
+                               to + c * all + conv_tap(s, tap), size, all);
         }
 }
 
