@@ -49,6 +49,23 @@ static const lki_conv_shape SHAPES[] = {
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
+/* Enough columns that pixels are made a line of (conv/line.h), forward or backward: pixels 4,096 bytes apart, with totals
+ * that wait, too; a stride; groups; low rows; with blocks of channels, and more terms than are copied; holes. */
+static const lki_conv_shape LINES[] = {
+    SHAPE(1, 1024, 70, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 3072, 64, 2, 3, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 70, 1024, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 20, 72, 9, 9, 1, 1, 2, 2, 0, 0, 1, 1),
+    SHAPE(2, 40, 140, 7, 8, 1, 1, 2, 1, 0, 0, 1, 1),
+    SHAPE(1, 24, 64, 9, 8, 3, 3, 2, 2, 1, 1, 1, 1),
+    SHAPE(1, 66, 12, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(2, 16, 128, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 455, 64, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 460, 64, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 30, 64, 11, 13, 3, 2, 2, 3, 2, 1, 2, 1),
+};
+enum { LINE_SHAPES = sizeof LINES / sizeof LINES[0] };
+
 /* Depthwise, of images that are gone through with some of their channels at a time. */
 static const lki_conv_shape MANY_CHANNELS[] = {
     SHAPE(1100, 1100, 1100, 5, 13, 3, 3, 1, 1, 1, 1, 1, 1),

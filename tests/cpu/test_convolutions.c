@@ -339,40 +339,33 @@ static void copied_inputs(void **state)
     }
 }
 
-/* A weight that is larger than caches: strips are longer then, of which samples one by one fill none. */
-static void large_weights(void **state)
+/* What workers that share a sample form together. */
+static void check_parts(const lki_vector *v, const conv_case *c, lkt_random *random)
 {
-    enum { COUNT = 50, SIDE = 8, CHANNELS = 96, FILTERS = 928 };
-    lkt_random random = lkt_random_make("winograd large", 133);
-    const lki_conv_shape s = {.groups = 1,
-                              .channels = CHANNELS,
-                              .filters = FILTERS,
-                              .in = {SIDE, SIDE},
-                              .out = {SIDE, SIDE},
-                              .kernel = {3, 3},
-                              .stride = {1, 1},
-                              .padding = {1, 1},
-                              .dilation = {1, 1},
-                              .winograd = 4};
-    const int64_t in = SIDE * SIDE * CHANNELS, out = SIDE * SIDE * FILTERS;
-    const lki_vector *v = lki_cpu_vector();
-    lkt_floats x = lkt_floats_make(&random, COUNT * in);
-    lkt_floats w = lkt_floats_make(&random, FILTERS * CHANNELS * 9);
-    float *all = lkt_scratch(sizeof(float) * (size_t)(COUNT * out));
-    float *one = lkt_scratch(sizeof(float) * (size_t)(COUNT * out));
-    void *packed = lkt_scratch(v->winograd->packed_bytes(&s));
-    void *space = lkt_scratch(v->winograd->workspace_bytes(&s, COUNT));
-    v->winograd->pack(&s, w.at, packed, 0, 1);
-    v->winograd->forward(&s, COUNT, x.at, (lki_conv_weight){w.at, packed}, NULL, false, all, space);
-    for (int64_t i = 0; i < COUNT; i++)
-        v->winograd->forward(&s, 1, x.at + i * in, (lki_conv_weight){w.at, packed}, NULL, false,
-                             one + i * out, space);
-    lkt_same(v, "y", all, one, COUNT * out);
-    lkt_floats_free(&x);
-    lkt_floats_free(&w);
+    lkt_floats whole = lkt_floats_make(random, c->count * c->y_size);
+    lkt_floats parts = lkt_floats_make(random, c->count * c->y_size);
+    const lki_conv_weight weight = {c->w.at, c->packed};
+    lki_conv_shape s = c->run;
+    c->kernels->forward(&s, c->count, c->x.at, weight, NULL, false, whole.at, c->space);
+    for (s.parts = 3; s.part < s.parts; s.part++)
+        c->kernels->forward(&s, c->count, c->x.at, weight, NULL, false, parts.at, c->space);
+    lkt_same(v, "y in parts", parts.at, whole.at, whole.count);
+    lkt_floats_free(&whole);
+    lkt_floats_free(&parts);
+}
+
+static void lines(void **state)
+{
+    lkt_random random = lkt_random_make("lines", 7);
     (void)state;
-    void *const made[] = {all, one, packed, space};
-    for (int i = 0; i < 4; i++) free(made[i]);
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < LINE_SHAPES; k++) {
+        conv_case c = conv_make(v->conv, &random, LINES[k], k % 2 != 0);
+        check_forward(v, &c, &random);
+        check_parts(v, &c, &random);
+        check_data(v, &c, k % 2 != 0, &random);
+        conv_free(&c);
+    }
 }
 
 /* First layers: few channels, any number of filters, now and then a large kernel. */
@@ -426,9 +419,9 @@ static void first_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),  cmocka_unit_test(first_layers),
-        cmocka_unit_test(depthwise),     cmocka_unit_test(large_weights),
-        cmocka_unit_test(copied_inputs),
+        cmocka_unit_test(convolutions), cmocka_unit_test(first_layers),
+        cmocka_unit_test(depthwise),    cmocka_unit_test(copied_inputs),
+        cmocka_unit_test(lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

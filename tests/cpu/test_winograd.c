@@ -273,6 +273,42 @@ static void convolutions(void **state)
     }
 }
 
+/* A weight that is larger than caches: strips are longer then, of which samples one by one fill none. */
+static void large_weights(void **state)
+{
+    enum { COUNT = 50, SIDE = 8, CHANNELS = 96, FILTERS = 928 };
+    lkt_random random = lkt_random_make("winograd large", 133);
+    const lki_conv_shape s = {.groups = 1,
+                              .channels = CHANNELS,
+                              .filters = FILTERS,
+                              .in = {SIDE, SIDE},
+                              .out = {SIDE, SIDE},
+                              .kernel = {3, 3},
+                              .stride = {1, 1},
+                              .padding = {1, 1},
+                              .dilation = {1, 1},
+                              .winograd = 4};
+    const int64_t in = SIDE * SIDE * CHANNELS, out = SIDE * SIDE * FILTERS;
+    const lki_vector *v = lki_cpu_vector();
+    lkt_floats x = lkt_floats_make(&random, COUNT * in);
+    lkt_floats w = lkt_floats_make(&random, FILTERS * CHANNELS * 9);
+    float *all = lkt_scratch(sizeof(float) * (size_t)(COUNT * out));
+    float *one = lkt_scratch(sizeof(float) * (size_t)(COUNT * out));
+    void *packed = lkt_scratch(v->winograd->packed_bytes(&s));
+    void *space = lkt_scratch(v->winograd->workspace_bytes(&s, COUNT));
+    v->winograd->pack(&s, w.at, packed, 0, 1);
+    v->winograd->forward(&s, COUNT, x.at, (lki_conv_weight){w.at, packed}, NULL, false, all, space);
+    for (int64_t i = 0; i < COUNT; i++)
+        v->winograd->forward(&s, 1, x.at + i * in, (lki_conv_weight){w.at, packed}, NULL, false,
+                             one + i * out, space);
+    lkt_same(v, "y", all, one, COUNT * out);
+    lkt_floats_free(&x);
+    lkt_floats_free(&w);
+    (void)state;
+    void *const made[] = {all, one, packed, space};
+    for (int i = 0; i < 4; i++) free(made[i]);
+}
+
 /* The fused kernel of block.c: the same sums, then bias, relu and the maximum of each window. */
 static void check_block(const lki_vector *v, lkt_random *random, int side)
 {
@@ -333,7 +369,8 @@ static void blocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(blocks),
+                                       cmocka_unit_test(large_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

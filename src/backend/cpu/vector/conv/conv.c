@@ -19,7 +19,7 @@
  * The data gradient of a stride s is s * s sweeps, or one for each pixel if these are fewer: pixels
  * whose row and column have the same rest modulo the stride see the same taps.
  */
-#include "backend/cpu/vector/conv/conv.h"
+#include "backend/cpu/vector/conv/line.h"
 #include "backend/cpu/vector/conv/phase.h"
 #include "numeric/tree.h"
 
@@ -46,6 +46,7 @@ typedef struct passes {
     int part, parts;    /* of c; 0, 0: all of it */
     const float *plain; /* not NULL: panels are formed of this, one after the other, */
     float *panel;       /* here */
+    float *copy;        /* of a strip (line.h) */
     /* Of each column of c, where its rows lie side by side; NULL: not wanted. */
     const lki_norm_moments *moments;
 } passes;
@@ -100,26 +101,18 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
     LKI_ISA_NAME(lki_vector_norm_moments)(pixels, whole.columns, whole.c_pixel[1], y, &moments);
 }
 
-/* Products of matrices: pixels follow each other in a and in c, through rows and samples, and need not be
- * taken by rows of an image. But a whole tile of pixels that are 4,096 bytes apart would fill their set of the
- * first-level cache, where shorter ones leave room for b. */
-static bool is_line(const sweep *s, int64_t count)
-{
-    if (count * s->grid[0] == 1) return true;
-    return s->taps[0] * s->taps[1] == 1 && s->a_pixel[1] % 1024 != 0 &&
-           s->a_pixel[0] == s->grid[1] * s->a_pixel[1] &&
-           s->c_pixel[0] == s->grid[1] * s->c_pixel[1] &&
-           s->a_sample == s->grid[0] * s->a_pixel[0] && s->c_sample == s->grid[0] * s->c_pixel[0];
-}
-
-/* Rows [first, first + rows) of all samples; of a line, pixels. */
-static sweep sweep_part(const sweep *all, bool line, int64_t first, int64_t rows)
+/* Rows [first, first + rows) of all samples; of a line pixels, and copied ones of so many channels where that is not 0. */
+static sweep sweep_part(const passes *p, const sweep *all, bool line, int64_t copied, int64_t first,
+                        int64_t rows)
 {
     sweep s = *all;
     s.row = line ? 0 : first;
     s.rows = line ? 1 : rows;
     if (!line) return s;
-    s.a += first * s.a_pixel[1];
+    if (copied > 0)
+        line_copy(&s, first, rows, copied, p->copy);
+    else
+        s.a += first * s.a_pixel[1];
     s.c += first * s.c_pixel[1];
     s.grid[0] = 1;
     s.grid[1] = rows;
@@ -128,25 +121,30 @@ static sweep sweep_part(const sweep *all, bool line, int64_t first, int64_t rows
 
 static void run_all(const passes *p, const sweep *base)
 {
-    const bool line = is_line(base, p->count);
+    const int64_t channels = p->shape->groups * p->a_group;
     const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
+    const int64_t all_taps = p->shape->kernel[0] * p->shape->kernel[1];
+    const int64_t taps = base->taps[0] * base->taps[1];
+    const bool as_is = is_line(base, p->count), formed = p->plain != NULL;
+    const bool copies = !as_is && !formed && line_pays(base, channels, p->c_group);
+    const bool line = as_is || copies, strips = copies || (as_is && taps == 1 && !formed);
+    const bool large = conv_large(panels * all_taps * base->all_depth * PANEL);
+    const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
+    const bool one = large && !strips; /* a panel passes over all samples */
     const int64_t width = line ? 1 : base->grid[1];
     const int64_t all = p->count * base->grid[0] * base->grid[1] / width;
-    const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
-    const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
-    const bool large = conv_large(panels * taps * base->all_depth * PANEL);
-    int64_t strip = large ? all : (STRIP + width - 1) / width;
+    int64_t strip = one ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;
+    if (strips) strip = line_strip(taps * channels);
     int64_t panel = 0, last = panels, begin = 0, end = all;
     if (large)
         lki_part_of(p->part, p->parts, panels, &panel, &last);
     else
         lki_part_of(p->part, p->parts, all, &begin, &end);
-    for (const int64_t together = large ? 1 : panels; panel < last; panel += together) {
-        if (p->plain != NULL)
-            LKI_ISA_NAME(lki_conv_form_reversed)(p->shape, p->plain, panel, p->panel);
+    for (const int64_t together = one ? 1 : last - panel; panel < last; panel += together) {
+        if (formed) LKI_ISA_NAME(lki_conv_form_reversed)(p->shape, p->plain, panel, p->panel);
         for (int64_t first = begin; first < end; first += strip) {
-            const sweep s = sweep_part(base, line, first,
+            const sweep s = sweep_part(p, base, line, copies ? channels : 0, first,
                                        end - first < strip ? end - first : strip);
             for (int64_t i = panel; i < panel + together; i++) run_panel(p, &s, i);
         }
@@ -177,6 +175,15 @@ static tile_wait waiting(const lki_conv_shape *s, void *workspace)
                        .group = (float *)(void *)(total + PANEL * waiting_pixels(s))};
 }
 
+/* Images with their border behind that, and a copy of pixels behind them. */
+static size_t framed_bytes(const frame *f, int64_t count)
+{
+    return frame_needed(f) ? lki_align(frame_bytes(f, count)) : 0;
+}
+static float *copy_at(const lki_conv_shape *s, const frame *f, int64_t count, void *workspace)
+{
+    return (float *)workspace + waiting_floats(s) + framed_bytes(f, count) / sizeof(float);
+}
 /* The images that a sweep reads, and where its taps lie in them: of each axis the pixel under tap 0 of the grid's
  * first pixel, and from pixel to pixel of the grid, from tap to tap. */
 typedef struct reach {
@@ -290,6 +297,7 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x,
                       .c_group = s->filters / s->groups,
                       .part = s->part,
                       .parts = s->parts,
+                      .copy = copy_at(s, &f, count, workspace),
                       .moments = moments};
     if (by_samples(s->in, s->channels, s->out[1], count)) {
         run_by_samples(&p, &base, &r);
@@ -369,7 +377,8 @@ static void vector_conv_backward(const lki_conv_shape *s, int64_t count, const f
                       .a_group = filters,
                       .c_group = s->channels / s->groups,
                       .plain = conv_forms_reversed(s) ? weight.plain : NULL,
-                      .panel = (float *)workspace + panel_at(s)};
+                      .panel = (float *)workspace + panel_at(s),
+                      .copy = copy_at(s, &f, count, workspace)};
     reach r = {
         .images = d_y, .size = {s->out[0], s->out[1]}, .channels = s->filters, .pixel = {1, 1}};
     const int64_t columns = phases(s, 1), all = phases(s, 0) * columns;
@@ -421,8 +430,8 @@ static size_t vector_conv_packed_bytes(const lki_conv_shape *s)
 static size_t vector_conv_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s), g = gradient_frame(s);
-    const size_t forward_bytes = frame_needed(&f) ? frame_bytes(&f, count) : 0;
-    const size_t backward_bytes = frame_needed(&g) ? frame_bytes(&g, count) : 0;
+    const size_t forward_bytes = lki_plus(framed_bytes(&f, count), line_bytes(s, s->channels));
+    const size_t backward_bytes = lki_plus(framed_bytes(&g, count), line_bytes(s, s->filters));
     const size_t weight_bytes = LKI_ISA_NAME(lki_conv_weight_bytes)(s, count);
     const size_t most = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
     const size_t both = lki_plus(vector_conv_floats(waiting_floats(s)), most);
