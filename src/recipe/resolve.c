@@ -15,18 +15,38 @@
 #include "recipe/data/table.h"
 #include "recipe/data/text.h"
 
+enum { SPELLED = 2 * LKI_KEY_NAMES_SIZE }; /* a name has 2 letters or more, and gets 4 */
+
 static void unset(lki_config *config, lki_key key)
 {
     config->value[key].set = false;
     config->source[key] = LKI_FROM_DEFAULT;
 }
 
+/* Names between spaces as "'one', 'two' or 'three'". */
+static void spell(char out[SPELLED], const char *names)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    while (*names != '\0' && used < SPELLED) {
+        const int bytes = (int)strcspn(names, " ");
+        const char *next = names + bytes + (names[bytes] == ' ');
+        const bool last = *next == '\0', second = !last && strchr(next, ' ') == NULL;
+        used += (size_t)snprintf(out + used, SPELLED - used, "'%.*s'%s", bytes, names,
+                                 last     ? ""
+                                 : second ? " or "
+                                          : ", ");
+        names = next;
+    }
+}
+
 static lks_status settle_names(lki_config *config)
 {
     for (int i = 0; i < LKI_KEY_COUNT; i++) {
         const lki_key key = (lki_key)i, name = lki_key_name(key);
-        char only[LKI_KEY_NAMES_SIZE];
-        if (!lki_key_only(key, only)) continue;
+        char names[LKI_KEY_NAMES_SIZE], only[SPELLED];
+        if (!lki_key_only(key, names)) continue;
+        spell(only, names);
         const char *chosen = lki_config_text(config, name);
         if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
             chosen = NULL;
@@ -38,13 +58,13 @@ static lks_status settle_names(lki_config *config)
         }
         if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
             return lki_config_fail(config, key,
-                                   "is for model.name '%s', not for model.layers; "
+                                   "is for model.name %s, not for model.layers; "
                                    "drop it",
                                    only);
         if (chosen == NULL)
-            return lki_config_fail(config, key, "is only for %s '%s'; set that too",
+            return lki_config_fail(config, key, "is only for %s %s; set that too",
                                    lki_key_rows[name].spec.name, only);
-        return lki_config_fail(config, key, "is not known to %s; it is for %s '%s'", chosen,
+        return lki_config_fail(config, key, "is not known to %s; it is for %s %s", chosen,
                                lki_key_rows[name].spec.name, only);
     }
     return LKS_OK;

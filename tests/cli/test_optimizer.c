@@ -53,8 +53,8 @@ static void mistakes_are_sentences(void **state)
         {"schedule: {name: exponential}\n", "schedule.name is exponential, which needs "
                                             "schedule.gamma"},
         {"schedule: {name: linear, gamma: 0.5}\n", "schedule.gamma is not known to linear; it is "
-                                                   "for schedule.name 'step multi_step "
-                                                   "exponential'"},
+                                                   "for schedule.name 'step', 'multi_step' or "
+                                                   "'exponential'"},
         {"schedule: {name: multi_step, milestones: [5, 3]}\n",
          "milestone 3 comes behind 5, expected ascending numbers above 0"},
         {"schedule: {name: reduce_on_plateau, factor: 1}\n",
