@@ -45,12 +45,14 @@ static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
         line = pool_format(pool, "%s, %s", line, cell[RUN_TIME].text);
     text_print_line(out, line, width);
     if (p.finished) return;
+    const bool overdue = view_is_overdue(&p);
     if (share >= 0 && share <= 1)
         text_print_line(out,
-                        pool_format(pool, "%s%.0f%%  ETA %s", bar_text(pool, share, width),
-                                    100 * share, runs_time(pool, p.left)),
+                        pool_format(pool, "%s%.0f%%%s%s", bar_text(pool, share, width), 100 * share,
+                                    overdue ? "" : "  ETA ",
+                                    overdue ? "" : runs_time(pool, p.left)),
                         width);
-    if (view_is_overdue(&p))
+    if (overdue)
         text_print_line(
             out, pool_format(pool, "nothing new for %s: has it ended?", runs_time(pool, p.age)),
             width);
