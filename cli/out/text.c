@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,11 +246,49 @@ const char *text_share(cli_pool *pool, double share)
     return share >= 0 && share <= 1 ? pool_format(pool, "%.0f%%", 100 * share) : "-";
 }
 
-int text_length(const char *text)
+/* The character of UTF-8 that begins here; *bytes: of it, 1 where that is none. */
+static uint32_t character(const char *text, int *bytes)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    const int more = at[0] >= 0xf0 ? 3 : at[0] >= 0xe0 ? 2 : at[0] >= 0xc0 ? 1 : 0;
+    uint32_t c = more == 0 ? at[0] : at[0] & (0x3fu >> more);
+    *bytes = 1;
+    for (; *bytes <= more && (at[*bytes] & 0xc0) == 0x80; ++*bytes)
+        c = c << 6 | (at[*bytes] & 0x3f);
+    return c;
+}
+
+/* Columns of a terminal that it takes: none of what stands over the one before, two of East Asian ones and pictures. */
+static int columns_of(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+        int columns;
+    } others[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200f, 0},
+                  {0x2e80, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},
+                  {0xfe00, 0xfe0f, 0},   {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},
+                  {0xffe0, 0xffe6, 2},   {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2},
+                  {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (c >= others[i].first && c <= others[i].last) return others[i].columns;
+    return 1;
+}
+
+/* Of so many bytes of it, or to its end. */
+static int length_of(const char *text, size_t bytes)
 {
     int length = 0;
-    for (; *text != '\0'; text++) length += (*text & 0xc0) != 0x80;
+    for (size_t i = 0; i < bytes && text[i] != '\0';) {
+        int more;
+        length += columns_of(character(text + i, &more));
+        i += (size_t)more;
+    }
     return length;
+}
+
+int text_length(const char *text)
+{
+    return length_of(text, SIZE_MAX);
 }
 
 int text_gap(const char *text, int width)
@@ -261,8 +300,12 @@ int text_gap(const char *text, int width)
 int text_bytes(const char *text, int most)
 {
     int bytes = 0;
-    for (; text[bytes] != '\0'; bytes++)
-        if ((text[bytes] & 0xc0) != 0x80 && most-- == 0) break;
+    while (text[bytes] != '\0') {
+        int more;
+        most -= columns_of(character(text + bytes, &more));
+        if (most < 0) break;
+        bytes += more;
+    }
     return bytes;
 }
 
@@ -271,8 +314,7 @@ void text_print_wrapped(FILE *out, const char *text, int used, int indent, int w
     bool begun = false; /* a line, with a word */
     while (*text != '\0') {
         const int bytes = (int)strcspn(text, " ");
-        int length = 0;
-        for (int i = 0; i < bytes; i++) length += (text[i] & 0xc0) != 0x80;
+        const int length = length_of(text, (size_t)bytes);
         if (begun && width > 0 && used + 1 + length > width) {
             fprintf(out, "\n%*s", indent, "");
             used = indent;

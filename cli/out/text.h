@@ -69,7 +69,7 @@ void text_print_wrapped(FILE *out, const char *text, int used, int indent, int w
  * spaces or more between them) in its left half, else two further in. */
 void text_print_line(FILE *out, const char *line, int width);
 
-/* Characters of UTF-8, and the bytes of the first `most` of them. */
+/* Columns of a terminal that UTF-8 takes, and the bytes of it that fit into `most` of them. */
 int text_length(const char *text);
 int text_bytes(const char *text, int most);
 /* Spaces that fill it up to so many columns; 0 where it has more. */

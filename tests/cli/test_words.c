@@ -71,10 +71,12 @@ static void clean_texts(void **state)
         "\xf4\x8f\xbf\xbd\xf4\x8f\xbf\xbe\xf4\x90\x80\x80\xf5\x80\x80\x80",
         "\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xaf",
         "\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa",
+        "\xe6\x97\xa5\xe6\x9c\xac \xed\x95\x9c\xea\xb8\x80 \xef\xbc\xa1", /* two columns each */
+        "\x65\xcc\x81\xe2\x80\x8b\xf0\xa0\x80\x80\xf0\x9f\xa6\x80", /* one, none, none, two, two */
         "cut \xe2\x82",
         "cut \xf0\x9f\x98",
         "\x80\xbf"};
-    head("clean, their length, the bytes of two characters");
+    head("clean, their columns, the bytes of two of them");
     for (size_t i = 0; i < sizeof dirty / sizeof *dirty; i++) {
         const char *clean = text_clean(&pool, dirty[i]);
         fprintf(text, "%s %d %d\n", clean, text_length(clean), text_bytes(clean, 2));
