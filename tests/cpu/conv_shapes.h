@@ -63,6 +63,7 @@ static const lki_conv_shape LINES[] = {
     SHAPE(1, 455, 64, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1),
     SHAPE(1, 460, 64, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1),
     SHAPE(1, 30, 64, 11, 13, 3, 2, 2, 3, 2, 1, 2, 1),
+    SHAPE(1, 64, 512, 3, 1, 1, 1, 2, 2, 0, 0, 1, 1), /* rows follow each other, samples do not */
 };
 enum { LINE_SHAPES = sizeof LINES / sizeof LINES[0] };
 
