@@ -13,13 +13,12 @@
 #include "backend/cpu/vector/conv/conv.h"
 
 enum {
-    LINE_MOST = 96,  /* pixels of a strip, that all panels pass over in turn, at most, */
-    LINE_LEAST = 24, /* and at least, in whole tiles of every instruction set: */
-    LINE_TILES = 12, /* so many; */
-    LINE_FLOATS =
-        49152, /* as many as have so many floats in a, which stay in the second-level cache */
-    LINE_COPIED = 4096, /* more of a pixel, or */
-    LINE_COLUMNS = 64   /* fewer columns of c do not pay for a copy */
+    LINE_MOST = 96,      /* pixels of a strip, that all panels pass over in turn, at most, */
+    LINE_LEAST = 24,     /* and at least, in whole tiles of every instruction set: */
+    LINE_TILES = 12,     /* so many; */
+    LINE_FLOATS = 49152, /* as many as have so many floats in a: a second-level cache keeps them */
+    LINE_COPIED = 4096,  /* more of a pixel, or */
+    LINE_COLUMNS = 64    /* fewer columns of c do not pay for a copy */
 };
 
 INLINE int64_t line_strip(int64_t pixel)
