@@ -211,6 +211,18 @@ void text_print_xml(FILE *out, const char *text)
     }
 }
 
+/* The character of UTF-8 that begins here; *bytes: of it, 1 where that is none. */
+static uint32_t character(const char *text, int *bytes)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    const int more = at[0] >= 0xf0 ? 3 : at[0] >= 0xe0 ? 2 : at[0] >= 0xc0 ? 1 : 0;
+    uint32_t c = more == 0 ? at[0] : at[0] & (0x3fu >> more);
+    *bytes = 1;
+    for (; *bytes <= more && (at[*bytes] & 0xc0) == 0x80; ++*bytes)
+        c = c << 6 | (at[*bytes] & 0x3f);
+    return c;
+}
+
 /* Bytes of the character that the text begins with; 0 when it is no UTF-8, or one that is not for
  * people's eyes: a control character, a surrogate, one that XML does not have. */
 static int character_bytes(const char *text)
@@ -219,15 +231,13 @@ static int character_bytes(const char *text)
     if (*c < 0x80) return *c >= 0x20 && *c != 0x7f;
     const int more = (*c >= 0xc2) + (*c >= 0xe0) + (*c >= 0xf0);
     if (more == 0 || *c > 0xf4) return 0;
-    unsigned long code = *c & (0x3fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((c[i] & 0xc0) != 0x80) return 0;
-        code = code << 6 | (c[i] & 0x3fu);
-    }
-    static const unsigned long least[] = {0, 0xa0, 0x800, 0x10000};
+    int bytes;
+    const uint32_t code = character(text, &bytes);
+    if (bytes <= more) return 0;
+    static const uint32_t least[] = {0, 0xa0, 0x800, 0x10000};
     if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return 0;
     if ((code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)) return 0;
-    return (code & 0xfffe) != 0xfffe ? more + 1 : 0;
+    return (code & 0xfffe) != 0xfffe ? bytes : 0;
 }
 
 const char *text_clean(cli_pool *pool, const char *text)
@@ -244,18 +254,6 @@ const char *text_clean(cli_pool *pool, const char *text)
 const char *text_share(cli_pool *pool, double share)
 {
     return share >= 0 && share <= 1 ? pool_format(pool, "%.0f%%", 100 * share) : "-";
-}
-
-/* The character of UTF-8 that begins here; *bytes: of it, 1 where that is none. */
-static uint32_t character(const char *text, int *bytes)
-{
-    const uint8_t *at = (const uint8_t *)text;
-    const int more = at[0] >= 0xf0 ? 3 : at[0] >= 0xe0 ? 2 : at[0] >= 0xc0 ? 1 : 0;
-    uint32_t c = more == 0 ? at[0] : at[0] & (0x3fu >> more);
-    *bytes = 1;
-    for (; *bytes <= more && (at[*bytes] & 0xc0) == 0x80; ++*bytes)
-        c = c << 6 | (at[*bytes] & 0x3f);
-    return c;
 }
 
 /* Columns of a terminal that it takes: none of what stands over the one before, two of East Asian ones and pictures. */
