@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <lockstep/data.h>
 
@@ -24,6 +25,20 @@ typedef struct layout {
     int abreast;
     bool true_colour;
 } layout;
+
+lks_status sheet_check_name(const char *what, const char *path)
+{
+    static const char *const others[] = {".jpg",  ".jpeg", ".gif", ".bmp", ".tif",
+                                         ".tiff", ".webp", ".svg", ".pdf"};
+    const char *end = strrchr(path, '.');
+    for (size_t i = 0; end != NULL && i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(end, others[i]) == 0)
+            return lks_fail(LKS_E_INVALID,
+                            "%s: '%.300s' would be another kind of picture, but PNG is what is "
+                            "written; expected a name that ends in .png",
+                            what, path);
+    return LKS_OK;
+}
 
 const char *sheet_label(char text[SHEET_LABEL], const cli_sheet *sheet, int64_t i)
 {

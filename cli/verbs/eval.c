@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/out/output.h"
+#include "cli/out/sheet.h"
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 #include "cli/report/fits.h"
@@ -29,6 +30,8 @@ static lks_status read_worst(int *out, const cli_args *cli, lks_recipe *recipe)
         return lks_fail(LKS_E_INVALID, "--worst %lld needs a PNG file behind the configuration",
                         (long long)most);
     *out = (int)most;
+    const lks_status named = sheet_check_name("--worst", cli->operand[1]);
+    if (named != LKS_OK) return named;
     cli_args reads = *cli; /* what is written is no operand that is read */
     reads.operands = 1;
     const bool leads = lks_comm_rank(lks_recipe_get_parts(recipe).comm) == 0;

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/out/text.h"
 #include "cli/out/output.h"
+#include "cli/out/sheet.h"
 #include "cli/verbs/checkpoint_path.h"
 #include "cli/verbs/filters.h"
 
@@ -286,7 +287,9 @@ lks_status verb_info(const cli_args *cli, int *code)
                         "--help; info --models lists networks)");
     const char *path = cli->operand[0];
     const checkpoint_kind kind = checkpoint_kind_of(path);
-    lks_status status = output_check(cli, NULL, "--filters", cli->local[LOCAL_FILTERS], false);
+    const char *picture = cli->local[LOCAL_FILTERS];
+    lks_status status = picture != NULL ? sheet_check_name("--filters", picture) : LKS_OK;
+    if (status == LKS_OK) status = output_check(cli, NULL, "--filters", picture, false);
     if (status == LKS_OK && kind == PATH_OTHER && cli->local[LOCAL_FILTERS] != NULL)
         status = lks_fail(LKS_E_INVALID, "--filters draws what is saved: give a folder of "
                                          "checkpoints, or a checkpoint's or a safetensors file");

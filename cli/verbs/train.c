@@ -60,7 +60,13 @@ static void on_resume(void *user, const lks_run *run)
         say_error("no checkpoint in %s yet: starting afresh", folder);
         return;
     }
-    say_error("continuing from step %" PRId64 " in %s", run->progress.step, folder);
+    if (run->progress.step >= t->parts.steps)
+        say_error("nothing is left to train: %s is at step %" PRId64
+                  ", and the run ends with step %" PRId64
+                  "; more --epochs or --steps go on from there",
+                  folder, run->progress.step, t->parts.steps);
+    else
+        say_error("continuing from step %" PRId64 " in %s", run->progress.step, folder);
     if (run->numerics != lks_numerics())
         say_error("it has bits of version %d of the numerics, and goes on with those of version %d",
                   run->numerics, lks_numerics());

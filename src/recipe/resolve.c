@@ -218,12 +218,13 @@ static lks_status settle_defaults(lki_config *config)
     return settle(config, LKI_KEY_MODEL_NAME, "model");
 }
 
-/* Whether a path is a CSV file's, by its name. */
-static bool is_table(const char *path)
+/* Whether a path is a CSV file's, by its name; or with `arrays` one of NumPy's, which may also be pictures. */
+static bool is_table(const char *path, bool arrays)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
-    const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", ".npy", ".npz"};
+    enum { CSV = 4 };
+    const size_t length = strlen(path), count = arrays ? sizeof ends / sizeof *ends : CSV;
+    for (size_t i = 0; i < count; i++) {
         const size_t end = strlen(ends[i]);
         if (length > end && strcmp(path + length - end, ends[i]) == 0) return true;
     }
@@ -262,10 +263,11 @@ static lks_status name_rows(lki_config *config)
                  {LKI_KEY_DATA_SERIES, LKI_SERIES_NAME, "data.series: FILE"}};
     const lki_setting *path = &config->value[LKI_KEY_DATA_PATH];
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
-    const bool series = lki_config_has(config,
-                                       LKI_KEY_DATA_SERIES); /* and so is what replaces it */
+    /* What replaces a series, or a table, is one, too. */
+    const bool series = lki_config_has(config, LKI_KEY_DATA_SERIES);
+    const bool table = !series && lki_config_has(config, LKI_KEY_DATA_TABLE);
     move_path(config, series ? LKI_KEY_DATA_SERIES : LKI_KEY_DATA_TABLE,
-              path->set && is_table(path->s));
+              path->set && is_table(path->s, table));
     move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
     move_path(config, LKI_KEY_DATA_TEXT, path->set && lki_text_source_is(config, path->s));
     settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_SERIES);

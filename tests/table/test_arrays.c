@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <lockstep/tools.h>
+
 #include "data/npy_files.h"
 
 enum { ROWS = 6 };
@@ -192,6 +194,25 @@ static void what_is_wrong_with_arrays_is_said(void **state)
     lks_recipe_close(recipe);
 }
 
+/* --data of a configuration with a table is another one; else an array may be pictures, too. */
+static void arrays_replace_a_table(void **state)
+{
+    static const char *const texts[] = {"data: {table: a.csv}\nmodel: {name: mlp}\n",
+                                        "model: {name: mlp}\n"};
+    static const char *const names[] = {"c.npy", "c.npz"};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        lks_recipe *recipe;
+        LKT_OK(lks_recipe_open_text(&recipe, "r", texts[k / 2]));
+        LKT_OK(lks_recipe_option(recipe, "data.path", names[k % 2], "--data"));
+        LKT_OK(lks_recipe_name_data(recipe));
+        assert_string_equal(lks_recipe_text(recipe, k < 2 ? "data.table" : "data.path"),
+                            names[k % 2]);
+        assert_false(lks_recipe_has(recipe, k < 2 ? "data.path" : "data.table"));
+        lks_recipe_close(recipe);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +220,7 @@ int main(void)
         cmocka_unit_test(elements_of_any_type_are_numbers),
         cmocka_unit_test(members_of_an_archive_are_columns),
         cmocka_unit_test(what_is_wrong_with_arrays_is_said),
+        cmocka_unit_test(arrays_replace_a_table),
     };
     return cmocka_run_group_tests_name("arrays", tests, set_up, tear_down);
 }

@@ -376,6 +376,11 @@ static void what_cannot_be(void **state)
     expect(2, "'c.yaml' is a file that this command reads");
     run("eval c.yaml --out run --worst 3 nowhere/w.png");
     expect(3, "there is no such file or folder");
+    run("eval c.yaml --out run --worst 3 w.JPG");
+    expect(2, "--worst: 'w.JPG' would be another kind of picture, but PNG is what is written; "
+              "expected a name that ends in .png");
+    run("info run --filters f.svg");
+    expect(2, "--filters: 'f.svg' would be another kind of picture");
     run("info c.yaml --filters f.png");
     expect(2, "--filters draws what is saved");
     write_text("mlp.yaml", "data: {name: digits, samples: 50}\nmodel: {name: mlp}\n"

@@ -146,6 +146,9 @@ static void a_page_is_whole_or_not_there(void **state)
     make_small();
     run("data show d --out folder/a.png");
     expect(3, "cannot write 'folder/a.png': there is no such file or folder");
+    run("data show d --out a.jpeg");
+    expect(2, "--out: 'a.jpeg' would be another kind of picture");
+    assert_false(there("a.jpeg"));
     run("data show d --out d");
     expect(3, "--out: 'd' is a folder, expected a file");
     write_text("a.png", "old");
