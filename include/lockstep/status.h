@@ -68,7 +68,7 @@ LKS_API const char *lks_build_info(void);
 
 /* The version of the numerics (docs/numerics.md): libraries that say the same number give the same bits,
  * on any machine. The macro is that of the headers, the function that of the library. */
-#define LKS_NUMERICS 3
+#define LKS_NUMERICS 4
 LKS_API int lks_numerics(void);
 
 #ifdef __cplusplus

@@ -3,9 +3,9 @@
  * channels of U * V] A with U = G g G' and V = B' d B (docs/numerics.md, 3).
  *
  * A transform in two passes errs by r roundings of each term at most, in each pass, so by 2 r u |B'| |d| |B|
- * (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): r is 1 for B of side 2, 2
- * for B of side 4 (two fused multiply-adds in turn), 2 and 3 for A. U is rounded once. The products are summed as
- * bounds_sums.c says, and errors of all (side + 2)^2 sums meet in y:
+ * (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): r is 1 for B of size 4, 2
+ * for B of size 6 (two fused multiply-adds in turn), 2 and 3 for A. U is rounded once. The products are summed as
+ * bounds_sums.c says, and errors of all size^2 sums meet in y:
  *
  *     |error| <= u [(2 r_B + 1) |A'| (sum |G| |g| |G'| * |B'| |d| |B|) |A| + 2 r_A S] + product_bound(S, Q)
  *     S = |A'| (sum |U * V|) |A|,    Q = (A * A)' (sum (U * V)^2) (A * A)          * element by element
@@ -13,8 +13,8 @@
  * The gradient of the weight, G' [sum over tiles of V * Y] G with Y = A dy A', likewise: Y errs as V does, the sum over
  * tiles is rounded, and G is applied in double.
  *
- * The last tile along an axis, of n < side pixels, has n + 2 points, and so an A and a B of its own; r is 3 for B where n is
- * 3. Its places without a point are zeros here.
+ * The last tile along an axis, of n < side pixels, has side - n points less, and so an A and a B of its own; r is 3 for B of
+ * five points. Its places without a point are zeros here.
  *
  * The factor 1.1 covers products of u and the roundings of S and Q.
  */
@@ -26,12 +26,12 @@
 #include "base/check.h"
 #include "core/winograd.h"
 
-enum { MOST = 6 };
+enum { MOST = 6, MOST_TAPS = 5 };
 
-/* A convolution of images x of `depth` channels to `columns`; the nine taps of a pair lie at weight + depth *
+/* A convolution of images x of `depth` channels to `columns`, kernel x kernel taps; those of a pair lie at weight + depth *
  * depth_step + column * column_step. */
 typedef struct pass {
-    int side;
+    int side, kernel;
     int64_t depth, columns, in[2], out[2], before[2];
     const float *x, *weight;
     int64_t depth_step, column_step;
@@ -40,7 +40,7 @@ typedef struct pass {
 
 typedef struct matrices {
     int size;
-    double a[MOST][4], b[MOST][MOST], g[MOST][3]; /* A, B' and G */
+    double a[MOST][4], b[MOST][MOST], g[MOST][MOST_TAPS]; /* A, B' and G */
 } matrices;
 
 static const matrices WHOLE_2 = {
@@ -50,18 +50,19 @@ static const matrices WHOLE_2 = {
     .g = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
 };
 
-/* Those of the whole tile of 4, by its points 0, p, -p, q, -q and infinity. */
-static matrices whole_4(void)
+/* Those of the whole tile with six points, 0, p, -p, q, -q and infinity. */
+static matrices whole_6(int side)
 {
+    const int kernel = 7 - side;
     const double points[5] = {0, 0.75, -0.75, 1.5, -1.5}, p = 0.5625, q = 2.25;
     matrices m = {.size = 6};
     for (int i = 0; i < 5; i++) {
         const double x = points[i], other = i < 3 ? q : p;
         double scale = 1, power = 1;
         for (int k = 0; k < 5; k++) scale *= k == i ? 1 : x - points[k];
-        for (int k = 0; k < 4; k++, power *= x) {
-            m.a[i][k] = power;
-            if (k < 3) m.g[i][k] = power / scale;
+        for (int k = 0; k < MOST_TAPS; k++, power *= x) {
+            if (k < side) m.a[i][k] = power;
+            if (k < kernel) m.g[i][k] = power / scale;
         }
         if (i == 0) continue;
         m.b[i][1] = -other * x, m.b[i][2] = -other, m.b[i][3] = x, m.b[i][4] = 1;
@@ -69,32 +70,33 @@ static matrices whole_4(void)
     for (int i = 0; i < 2; i++) {
         m.b[5 * i][i] = p * q, m.b[5 * i][2 + i] = -(p + q), m.b[5 * i][4 + i] = 1;
     }
-    m.a[5][3] = m.g[5][2] = 1;
+    m.a[5][side - 1] = m.g[5][kernel - 1] = 1;
     return m;
 }
 
 /* Those of a tile of n pixels: B' has the polynomials of its finite points, times the differences to points that it
  * has not, as G stays. Rows of points that are missing are 0. */
-static matrices part_of(int side, int n)
+static matrices part_of(int side, int kernel, int n)
 {
     static const double points[2][5] = {{0, 1, -1}, {0, 0.75, -0.75, 1.5, -1.5}};
-    const matrices whole = side == 2 ? WHOLE_2 : whole_4();
-    const int last = side + 1;
-    const double *x = points[side / 4], sign = side == 2 ? -1 : 1;
+    const bool four = side + kernel - 1 == 4;
+    const matrices whole = four ? WHOLE_2 : whole_6(side);
+    const int last = whole.size - 1, most = n + kernel - 3; /* the last finite point */
+    const double *x = points[!four], sign = four ? -1 : 1;
     matrices m = {.size = whole.size};
     if (n == side) return whole;
     memcpy(m.g, whole.g, sizeof m.g);
     for (int i = 0; i <= last; i++) {
         double *b = m.b[i];
-        if (i > n && i < last) continue;
+        if (i > most && i < last) continue;
         b[0] = i == 0 || i == last ? sign : 1;
-        for (int k = 0, degree = 0; k <= n; k++) {
+        for (int k = 0, degree = 0; k <= most; k++) {
             if (k == i) continue;
             for (int j = ++degree; j > 0; j--) b[j] = b[j - 1] - x[k] * b[j];
             b[0] *= -x[k];
         }
-        for (int k = n + 1; k < last && i < last; k++)
-            for (int j = 0; j <= n; j++) b[j] *= x[i] - x[k];
+        for (int k = most + 1; k < last && i < last; k++)
+            for (int j = 0; j <= most; j++) b[j] *= x[i] - x[k];
         for (int k = 0; k < n && i < last; k++) m.a[i][k] = whole.a[i][k];
     }
     m.a[last][n - 1] = sign;
@@ -113,7 +115,7 @@ static ways ways_of(const pass *w, int64_t row, int64_t column)
     ways all;
     for (int i = 0; i < 2; i++) {
         all.pixels[i] = left[i] < w->side ? (int)left[i] : w->side;
-        all.m[i] = part_of(w->side, all.pixels[i]);
+        all.m[i] = part_of(w->side, w->kernel, all.pixels[i]);
     }
     return all;
 }
@@ -155,7 +157,7 @@ static void transform(const double *left, const double *right, int step, int row
 static void patch(const pass *w, const ways *m, const float *image, int64_t depth, int64_t row,
                   int64_t column, square *out)
 {
-    const int size = w->side + 2;
+    const int size = m->m[0].size;
     double d[MOST * MOST];
     for (int i = 0; i < size * size; i++) {
         const int64_t y = row + i / size, x = column + i % size;
@@ -168,16 +170,18 @@ static void patch(const pass *w, const ways *m, const float *image, int64_t dept
 static void taps(const pass *w, const matrices *m, int64_t depth, int64_t column, square *out)
 {
     const float *from = w->weight + depth * w->depth_step + column * w->column_step;
-    double g[9];
-    for (int t = 0; t < 9; t++) g[t] = (double)from[w->reversed ? 8 - t : t];
-    transform(&m->g[0][0], &m->g[0][0], 3, m->size, 3, g, out);
+    const int all = w->kernel * w->kernel;
+    double g[MOST_TAPS * MOST_TAPS];
+    for (int t = 0; t < all; t++) g[t] = (double)from[w->reversed ? all - 1 - t : t];
+    transform(&m->g[0][0], &m->g[0][0], MOST_TAPS, m->size, w->kernel, g, out);
 }
 
 /* What B's transform of a tile errs by, in roundings along both ways. */
 static double rounded_in(const pass *w, const ways *m)
 {
     double sum = 0;
-    for (int i = 0; i < 2; i++) sum += w->side == 2 ? 1 : m->pixels[i] == 3 ? 3 : 2;
+    for (int i = 0; i < 2; i++)
+        sum += m->m[i].size == 4 ? 1 : m->pixels[i] + w->kernel - 1 == 5 ? 3 : 2;
     return sum;
 }
 
@@ -185,8 +189,8 @@ static double rounded_in(const pass *w, const ways *m)
 static double pixel_bound(const pass *w, const ways *m, int i, int j, const double *loose,
                           const double *tight, const double *squares)
 {
-    const double out = w->side == 2 ? 2 : 3;
-    const int size = w->side + 2;
+    const int size = m->m[0].size;
+    const double out = size == 4 ? 2 : 3;
     double all = 0, magnitude = 0, sum = 0;
     for (int p = 0; p < size * size; p++) {
         const double gain = fabs(m->m[0].a[p / size][i] * m->m[1].a[p % size][j]);
@@ -201,7 +205,7 @@ static double pixel_bound(const pass *w, const ways *m, int i, int j, const doub
 static void add_tile(const pass *w, const ways *m, const square *v, const square *u, int64_t row,
                      int64_t column, double *bound)
 {
-    const int places = (w->side + 2) * (w->side + 2);
+    const int places = m->m[0].size * m->m[0].size;
     for (int64_t f = 0; f < w->columns; f++) {
         double loose[MOST * MOST] = {0}, tight[MOST * MOST] = {0}, squares[MOST * MOST] = {0};
         for (int64_t d = 0; d < w->depth; d++)
@@ -221,7 +225,7 @@ static void add_tile(const pass *w, const ways *m, const square *v, const square
 
 static lks_status add_pass(lki_trial *c, const pass *w, double *bound)
 {
-    const matrices whole = part_of(w->side, w->side);
+    const matrices whole = part_of(w->side, w->kernel, w->side);
     void *memory;
     LKI_TRY(lki_trial_memory(c, &memory, (size_t)(w->depth * (w->columns + 1)) * sizeof(square)));
     square *u = memory, *v = u + w->depth * w->columns;
@@ -248,7 +252,7 @@ static void gradient(const pass *w, const ways *m, const float *d_y, int64_t col
         for (int j = 0; j < m->pixels[1]; j++)
             d[i * w->side + j] = (double)
                 d_y[((row + i) * w->out[1] + first + j) * w->columns + column];
-    transform(&m->m[0].a[0][0], &m->m[1].a[0][0], 4, w->side + 2, w->side, d, out);
+    transform(&m->m[0].a[0][0], &m->m[1].a[0][0], 4, m->m[0].size, w->side, d, out);
 }
 
 /* The sums of one channel and filter over all tiles. */
@@ -266,7 +270,7 @@ static void add_image(const pass *w, const float *image, const float *d_y, squar
                 patch(w, &m, image, d, row - w->before[0], column - w->before[1], &v[d]);
             for (int64_t f = 0; f < w->columns; f++) gradient(w, &m, d_y, f, row, column, &y[f]);
             for (int64_t k = 0; k < w->depth * w->columns; k++)
-                for (int p = 0; p < (w->side + 2) * (w->side + 2); p++) {
+                for (int p = 0; p < m.m[0].size * m.m[0].size; p++) {
                     const square *a = &v[k / w->columns], *b = &y[k % w->columns];
                     const double product = a->value[p] * b->value[p];
                     sums[k].loose[p] += a->size[p] * b->size[p];
@@ -276,10 +280,10 @@ static void add_image(const pass *w, const float *image, const float *d_y, squar
         }
 }
 
-/* The gradient of the weight: r is 1 and 3 for A here, and dU is rounded once more. */
+/* The gradient of the weight, of 3 x 3 taps: r is 1 and 3 for A here, and dU is rounded once more. */
 static lks_status add_weight(lki_trial *c, const pass *w, double *bound)
 {
-    const matrices m = part_of(w->side, w->side);
+    const matrices m = part_of(w->side, w->kernel, w->side);
     const int64_t pairs = w->depth * w->columns;
     const double rounded = w->side == 2 ? 2 * (1 + 1) : 2 * (3 + 3);
     const double tiles = (double)(c->count * ((w->out[0] + w->side - 1) / w->side) *
@@ -315,8 +319,10 @@ static lks_status add_passes(lki_trial *c, int side, bool backward, bool wants_i
     const lki_node *node = lki_trial_first(c);
     const lks_conv2d_opts *opts = node->attr;
     const int64_t *in = node->in[0]->shape.dim, *to = node->out.shape.dim;
-    const int64_t channels = in[2], filters = to[2];
+    const int64_t channels = in[2], filters = to[2], kernel = opts->kernel[0];
+    const int64_t all = kernel * kernel;
     const pass forward = {.side = side,
+                          .kernel = (int)kernel,
                           .depth = channels,
                           .columns = filters,
                           .in = {in[0], in[1]},
@@ -324,23 +330,24 @@ static lks_status add_passes(lki_trial *c, int side, bool backward, bool wants_i
                           .before = {opts->padding[0], opts->padding[1]},
                           .x = c->in[0],
                           .weight = c->param[0],
-                          .depth_step = 9,
-                          .column_step = 9 * channels};
+                          .depth_step = all,
+                          .column_step = all * channels};
     const pass back = {.side = side,
+                       .kernel = (int)kernel,
                        .depth = filters,
                        .columns = channels,
                        .in = {to[0], to[1]},
                        .out = {in[0], in[1]},
-                       .before = {2 - opts->padding[0], 2 - opts->padding[1]},
+                       .before = {kernel - 1 - opts->padding[0], kernel - 1 - opts->padding[1]},
                        .x = c->d_out,
                        .weight = c->param[0],
-                       .depth_step = 9 * channels,
-                       .column_step = 9,
+                       .depth_step = all * channels,
+                       .column_step = all,
                        .reversed = true};
 
     LKI_TRY(add_pass(c, &forward, out->out));
     if (!backward) return LKS_OK;
-    if (lki_winograd_has_weight(side, channels, filters))
+    if (lki_winograd_has_weight(side, kernel, channels, filters))
         LKI_TRY(add_weight(c, &forward, out->d_param[0]));
     return wants_in ? add_pass(c, &back, out->d_in[0]) : LKS_OK;
 }

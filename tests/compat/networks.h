@@ -312,6 +312,18 @@ static lks_tensor *kept_maxima(lks_graph *g)
     return kept_loss(g, lks_flatten(g, x), 0);
 }
 
+/* Convolutions of 5 x 5 taps by Winograd's algorithm, behind each other, in front of a norm and of pools of both kinds. */
+static lks_tensor *kept_five(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 18, 3));
+    x = lks_relu(g, kept_conv(g, x, 17, 5));
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_relu(g, lks_batch_norm(g, kept_conv(g, x, 66, 5), NULL));
+    x = lks_relu(g, kept_conv(g, x, 20, 5));
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 2}});
+    return kept_loss(g, lks_flatten(g, kept_conv(g, x, 16, 5)), 0);
+}
+
 /* A dense layer of more than 1,024 inputs of which more than half are zeros. */
 static lks_tensor *kept_masked(lks_graph *g)
 {
@@ -524,6 +536,7 @@ static const kept_network kept_networks[] = {
     {"depth", kept_depth, KEPT_IMAGES, 37, .05, kept_momentum, {.replicas = 4}},
     {"patches", kept_patches, KEPT_IMAGES, 33, 1e-2, lks_adamw, {.replicas = 4}},
     {"seen", kept_seen, KEPT_IMAGES, 21, 1e-2, lks_adamw, {.replicas = 3}},
+    {"five", kept_five, KEPT_IMAGES, 22, .02, kept_momentum, {.replicas = 3}},
     {"absent", kept_residual, KEPT_IMAGES, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
     {"rounded",
      kept_residual,

@@ -48,7 +48,7 @@ static void goes_on_from_0_1(void **state)
     take("0.1");
     assert_int_equal(shell("mkdir new && cp -R run new/old"), 0);
     run("train small.yaml --quiet --resume --out run --workers 3");
-    expect(5, "has bits of version 1 of the numerics, this program computes those of version 3");
+    expect(5, "has bits of version 1 of the numerics, this program computes those of version 4");
     run("train small.yaml --quiet --resume --accept-changes --out run --workers 3");
     expect_ok();
     assert_int_equal(last_hash(hash), 15);

@@ -17,18 +17,19 @@ typedef struct wino_case {
 
 static void weight_of(const wino_case *c, int64_t f, int64_t channel, bool reversed, float *u)
 {
-    const int side = c->s.winograd;
+    const form k = form_of(c->s.winograd, c->s.kernel[0]);
+    const int taps = k.kernel * k.kernel;
     double g[36] = {0};
-    for (int t = 0; t < 9; t++)
-        g[t / 3 * 6 + t % 3] =
-            (double)c->w.at[(f * c->s.channels + channel) * 9 + (reversed ? 8 - t : t)];
-    for (int j = 0; j < 3; j++) line_weight(side, g + j, 6);
-    for (int i = 0; i < side + 2; i++) line_weight(side, g + 6 * i, 1);
+    for (int t = 0; t < taps; t++)
+        g[t / k.kernel * 6 + t % k.kernel] =
+            (double)c->w.at[(f * c->s.channels + channel) * taps + (reversed ? taps - 1 - t : t)];
+    for (int j = 0; j < k.kernel; j++) line_weight(k, g + j, 6);
+    for (int i = 0; i < k.size; i++) line_weight(k, g + 6 * i, 1);
     for (int i = 0; i < 36; i++) u[i] = lki_flush((float)g[i]);
 }
 
 /* Of an image of so many pixels and channels the patch that begins at a pixel, of a tile of n x m pixels. */
-static void patch_of(int side, const int n[2], const float *image, const int64_t in[2],
+static void patch_of(form k, const int n[2], const float *image, const int64_t in[2],
                      int64_t channels, int64_t channel, int64_t row, int64_t column, float *v)
 {
     for (int i = 0; i < 36; i++) {
@@ -36,43 +37,45 @@ static void patch_of(int side, const int n[2], const float *image, const int64_t
         const bool there = y >= 0 && y < in[0] && x >= 0 && x < in[1];
         v[i] = there ? image[(y * in[1] + x) * channels + channel] : 0;
     }
-    for (int i = 0; i < n[0] + 2; i++) line_in(side, n[1], v + 6 * i, 1);
-    for (int j = 0; j < side + 2; j++)
-        if (has_point(side, n[1], j)) line_in(side, n[0], v + j, 6);
+    const int more = k.kernel - 1;
+    for (int i = 0; i < n[0] + more; i++) line_in(k.size, n[1] + more, v + 6 * i, 1);
+    for (int j = 0; j < k.size; j++)
+        if (has_point(k, n[1], j)) line_in(k.size, n[0] + more, v + j, 6);
     for (int i = 0; i < 36; i++) v[i] = lki_flush(v[i]);
 }
 
 /* Of the 6 x 6 places of a tile. */
-static bool has_place(int side, const int n[2], int place)
+static bool has_place(form k, const int n[2], int place)
 {
-    return place / 6 < side + 2 && place % 6 < side + 2 && has_point(side, n[0], place / 6) &&
-           has_point(side, n[1], place % 6);
+    return place / 6 < k.size && place % 6 < k.size && has_point(k, n[0], place / 6) &&
+           has_point(k, n[1], place % 6);
 }
 
 /* A whole pass, without what comes behind the sums: y is [count][out][columns], u [depth][columns][36]. */
-static void definition(int side, int64_t count, const float *x, const int64_t in[2], int64_t depth,
+static void definition(form k, int64_t count, const float *x, const int64_t in[2], int64_t depth,
                        const int64_t before[2], const float *u, const int64_t out[2],
                        int64_t columns, float *y)
 {
     float *v = lkt_scratch(sizeof(float) * (size_t)(36 * depth));
     for (int64_t n = 0; n < count; n++)
-        for (int64_t row = 0; row < out[0]; row += side)
-            for (int64_t column = 0; column < out[1]; column += side) {
-                const int size[2] = {pixels_at(side, row, out[0]), pixels_at(side, column, out[1])};
+        for (int64_t row = 0; row < out[0]; row += k.side)
+            for (int64_t column = 0; column < out[1]; column += k.side) {
+                const int size[2] = {pixels_at(k.side, row, out[0]),
+                                     pixels_at(k.side, column, out[1])};
                 for (int64_t d = 0; d < depth; d++)
-                    patch_of(side, size, x + n * in[0] * in[1] * depth, in, depth, d,
-                             row - before[0], column - before[1], v + 36 * d);
+                    patch_of(k, size, x + n * in[0] * in[1] * depth, in, depth, d, row - before[0],
+                             column - before[1], v + 36 * d);
                 for (int64_t f = 0; f < columns; f++) {
                     float m[36] = {0};
                     for (int i = 0; i < 36; i++) {
-                        if (!has_place(side, size, i)) continue;
+                        if (!has_place(k, size, i)) continue;
                         sum s = sum_of(LKI_NARROW);
                         for (int64_t d = 0; d < depth; d++)
                             add_term(&s, d, v[36 * d + i], u[(d * columns + f) * 36 + i]);
                         m[i] = total_of(&s);
                     }
-                    for (int i = 0; i < side + 2; i++) line_out(side, size[1], m + 6 * i, 1);
-                    for (int j = 0; j < size[1]; j++) line_out(side, size[0], m + j, 6);
+                    for (int i = 0; i < k.size; i++) line_out(k, size[1], m + 6 * i, 1);
+                    for (int j = 0; j < size[1]; j++) line_out(k, size[0], m + j, 6);
                     for (int64_t i = 0; i < size[0]; i++)
                         for (int64_t j = 0; j < size[1]; j++)
                             y[((n * out[0] + row + i) * out[1] + column + j) * columns + f] =
@@ -85,29 +88,31 @@ static void definition(int side, int64_t count, const float *x, const int64_t in
 enum { MANY = 70 };
 
 /* `large`: more than 256 channels, where a patch is looked up anew; `images`: MANY for more than a group of tiles, 0 for a few. */
-static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large,
+static wino_case wino_make(const lki_vector *v, lkt_random *random, form k, bool large,
                            int64_t images)
 {
     const bool many = images > 0;
+    const int64_t reach = k.kernel - 1;
     wino_case c = {.count = many ? images : lkt_random_from(random, 1, 3)};
     c.s = (lki_conv_shape){.groups = 1,
                            .channels = large ? 290 : lkt_random_from(random, 16, many ? 18 : 40),
                            .filters = lkt_random_from(random, 16, many ? 18 : 70),
                            .bias = true,
-                           .winograd = side};
+                           .winograd = k.side};
     for (int i = 0; i < 2; i++) {
-        c.s.padding[i] = lkt_random_below(random, 4);
-        c.s.in[i] = lkt_random_from(random, c.s.padding[i] < 1 ? 3 : 1, large ? 12 : 9);
+        c.s.padding[i] = lkt_random_below(random, k.kernel + 1);
+        c.s.in[i] = lkt_random_from(random, c.s.padding[i] < reach / 2 ? k.kernel : 1,
+                                    large ? 12 : 9);
         if (many) c.s.in[i] = 12, c.s.padding[i] = 2;
-        c.s.out[i] = c.s.in[i] + 2 * c.s.padding[i] - 2;
-        c.s.kernel[i] = 3;
+        c.s.out[i] = c.s.in[i] + 2 * c.s.padding[i] - reach;
+        c.s.kernel[i] = k.kernel;
         c.s.stride[i] = c.s.dilation[i] = 1;
     }
     c.x_size = c.s.in[0] * c.s.in[1] * c.s.channels;
     c.y_size = c.s.out[0] * c.s.out[1] * c.s.filters;
     c.x = lkt_floats_make(random, c.count * c.x_size);
     c.d_y = lkt_floats_make(random, c.count * c.y_size);
-    c.w = lkt_floats_make(random, c.s.filters * c.s.channels * 9);
+    c.w = lkt_floats_make(random, c.s.filters * c.s.channels * k.kernel * k.kernel);
     c.bias = lkt_floats_make(random, c.s.filters);
     c.packed = lkt_scratch(v->winograd->packed_bytes(&c.s));
     c.space = lkt_scratch(v->winograd->workspace_bytes(&c.s, c.count));
@@ -144,7 +149,8 @@ static void check_forward(const lki_vector *v, const wino_case *c, lkt_random *r
     float *u = all_weights(c, false), *expected = lkt_scratch(sizeof(float) * (size_t)n);
     double *sums = calloc((size_t)c->s.filters * 4, sizeof *sums);
     const lki_norm_moments moments = {.pivot = y.at, .sum = sums, .square = sums + c->s.filters};
-    definition(c->s.winograd, c->count, c->x.at, c->s.in, c->s.channels, c->s.padding, u, c->s.out,
+    const form k = form_of(c->s.winograd, c->s.kernel[0]);
+    definition(k, c->count, c->x.at, c->s.in, c->s.channels, c->s.padding, u, c->s.out,
                c->s.filters, expected);
     for (int64_t i = 0; i < n; i++) {
         expected[i] = lki_flush(expected[i] + c->bias.at[i % c->s.filters]);
@@ -172,11 +178,12 @@ static void check_forward(const lki_vector *v, const wino_case *c, lkt_random *r
 static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_random *random)
 {
     const int64_t n = c->count * c->x_size;
-    const int64_t before[2] = {2 - c->s.padding[0], 2 - c->s.padding[1]};
+    const form k = form_of(c->s.winograd, c->s.kernel[0]);
+    const int64_t before[2] = {k.kernel - 1 - c->s.padding[0], k.kernel - 1 - c->s.padding[1]};
     lkt_floats d_x = lkt_floats_make(random, n);
     float *u = all_weights(c, true), *expected = lkt_scratch(sizeof(float) * (size_t)n);
-    definition(c->s.winograd, c->count, c->d_y.at, c->s.out, c->s.filters, before, u, c->s.in,
-               c->s.channels, expected);
+    definition(k, c->count, c->d_y.at, c->s.out, c->s.filters, before, u, c->s.in, c->s.channels,
+               expected);
     for (int64_t i = 0; i < n; i++)
         expected[i] = lki_flush(add ? d_x.at[i] + expected[i] : expected[i]);
     v->winograd->backward(&c->s, c->count, c->d_y.at, (lki_conv_weight){c->w.at, c->packed}, d_x.at,
@@ -191,6 +198,7 @@ static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_ra
 static void weight_definition(const wino_case *c, int64_t channel, int64_t f, float taps[9])
 {
     const int side = c->s.winograd;
+    const form k = form_of(side, 3);
     sum sums[36];
     double u[36];
     int64_t number = 0;
@@ -201,7 +209,7 @@ static void weight_definition(const wino_case *c, int64_t channel, int64_t f, fl
                 const int size[2] = {pixels_at(side, row, c->s.out[0]),
                                      pixels_at(side, column, c->s.out[1])};
                 float v[36], y[36] = {0};
-                patch_of(side, size, c->x.at + n * c->x_size, c->s.in, c->s.channels, channel,
+                patch_of(k, size, c->x.at + n * c->x_size, c->s.in, c->s.channels, channel,
                          row - c->s.padding[0], column - c->s.padding[1], v);
                 for (int64_t i = 0; i < size[0]; i++)
                     for (int64_t j = 0; j < size[1]; j++)
@@ -211,7 +219,7 @@ static void weight_definition(const wino_case *c, int64_t channel, int64_t f, fl
                 for (int i = 0; i < size[0]; i++) line_gradient(side, size[1], y + 6 * i, 1);
                 for (int j = 0; j < side + 2; j++) line_gradient(side, size[0], y + j, 6);
                 for (int i = 0; i < 36; i++)
-                    if (has_place(side, size, i)) add_term(&sums[i], number, v[i], lki_flush(y[i]));
+                    if (has_place(k, size, i)) add_term(&sums[i], number, v[i], lki_flush(y[i]));
             }
     for (int i = 0; i < 36; i++) u[i] = (double)total_of(&sums[i]);
     for (int j = 0; j < side + 2; j++) line_taps(side, u + j, 6);
@@ -262,13 +270,28 @@ static void convolutions(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < cases() / 2; k++) {
-        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2,
+        const form tile = form_of(k % 2 == 0 ? 4 : 2, 3);
+        wino_case c = wino_make(v, &random, tile, k < 2,
                                 k == 4 || k == 5   ? MANY
                                 : k == 2 || k == 3 ? 11 - 2 * k /* 7 and 5: 2 and 4 blocks */
                                                    : 0);
         check_forward(v, &c, &random);
         check_data(v, &c, k % 3 == 0, &random);
         check_weight(v, &c, &random);
+        wino_free(&c);
+    }
+}
+
+/* Of 5 x 5 taps; their gradient is formed directly, as cpu/convolutions holds it. */
+static void five_taps(void **state)
+{
+    lkt_random random = lkt_random_make("winograd of 5 taps", 134);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < cases() / 2; k++) {
+        wino_case c = wino_make(v, &random, form_of(2, 5), k == 0, k == 1 ? 5 : 0);
+        check_forward(v, &c, &random);
+        check_data(v, &c, k % 3 == 0, &random);
         wino_free(&c);
     }
 }
@@ -309,68 +332,106 @@ static void large_weights(void **state)
     for (int i = 0; i < 4; i++) free(made[i]);
 }
 
-/* The fused kernel of block.c: the same sums, then bias, relu and the maximum of each window. */
-static void check_block(const lki_vector *v, lkt_random *random, int side)
+/* A piece may have fewer images than its memory was made for, and then longer strips: 4 of 14 tiles are two strips of 28, 3
+ * one of 42. */
+static void fewer_images_need_no_more(void **state)
 {
-    wino_case c = {.s = {.groups = 1, .winograd = side}, .count = 1};
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t columns = 4; columns <= 64; columns += 4) {
+        lki_conv_shape s = {.groups = 1,
+                            .channels = 64,
+                            .filters = 64,
+                            .in = {8, columns},
+                            .out = {8, columns},
+                            .kernel = {3, 3},
+                            .stride = {1, 1},
+                            .padding = {1, 1},
+                            .dilation = {1, 1},
+                            .winograd = 4};
+        for (int64_t count = 1; count < 16; count++)
+            assert_true(v->winograd->workspace_bytes(&s, count) <=
+                        v->winograd->workspace_bytes(&s, count + 1));
+    }
+}
+
+/* The fused kernel of block.c: the same sums, then bias, relu and the maximum of each window. Sums of windows of 2 x 2 are those
+ * of tiles that end with the last window, others those of the whole image. */
+static void check_block(const lki_vector *v, lkt_random *random, form k, int window, int step)
+{
     lki_block_shape s = {.channels = lkt_random_from(random, 16, 48),
-                         .kernel = {3, 3},
+                         .kernel = {k.kernel, k.kernel},
                          .filters = lkt_random_from(random, 16, 70),
                          .rows = lkt_random_from(random, 1, 7),
                          .columns = lkt_random_from(random, 1, 7),
-                         .window = 2,
-                         .step = 2,
-                         .winograd = side};
-    const int64_t out[2] = {2 * s.rows, 2 * s.columns}, none[2] = {0, 0};
-    s.in_rows = out[0] + 2 + lkt_random_below(random, 2);
-    s.in_columns = out[1] + 2 + lkt_random_below(random, 2);
-    const int64_t in[2] = {s.in_rows, s.in_columns}, n = s.rows * s.columns * s.filters;
-    c.s.channels = s.channels;
-    c.s.filters = s.filters;
+                         .window = window,
+                         .step = step,
+                         .winograd = k.side};
+    const int64_t under[2] = {(s.rows - 1) * step + window, (s.columns - 1) * step + window};
+    const int64_t more[2] = {lkt_random_below(random, step), lkt_random_below(random, step)};
+    const int64_t in[2] = {under[0] + more[0] + k.kernel - 1, under[1] + more[1] + k.kernel - 1};
+    const int64_t out[2] = {under[0] + (window == 2 ? 0 : more[0]),
+                            under[1] + (window == 2 ? 0 : more[1])};
+    const int64_t none[2] = {0, 0}, n = s.rows * s.columns * s.filters;
+    const int64_t all = out[0] * out[1] * s.filters;
+    s.in_rows = in[0];
+    s.in_columns = in[1];
+    wino_case c = {.s = {.groups = 1,
+                         .channels = s.channels,
+                         .filters = s.filters,
+                         .kernel = {k.kernel, k.kernel},
+                         .winograd = k.side},
+                   .count = 1};
     c.x = lkt_floats_make(random, in[0] * in[1] * s.channels);
-    c.w = lkt_floats_make(random, 9 * s.channels * s.filters);
+    c.w = lkt_floats_make(random, k.kernel * k.kernel * s.channels * s.filters);
     c.bias = lkt_floats_make(random, s.filters);
     lkt_floats y = lkt_floats_make(random, n);
     uint8_t *where = lkt_scratch((size_t)(s.rows * s.columns * lki_block_where(&s)));
     void *packed = lkt_scratch(v->block->packed_bytes(&s));
     void *space = lkt_scratch(v->block->workspace_bytes(&s));
-    float *u = all_weights(&c, false), *sums = lkt_scratch(sizeof(float) * (size_t)(4 * n));
+    float *u = all_weights(&c, false), *sums = lkt_scratch(sizeof(float) * (size_t)all);
     for (int part = 0; part < 2; part++) v->block->pack(&s, c.w.at, packed, part, 2);
-    v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, where, space);
-    definition(side, 1, c.x.at, in, s.channels, none, u, out, s.filters, sums);
+    s.parts = (int)lkt_random_from(random, 1, 3);
+    for (s.part = 0; s.part < s.parts; s.part++)
+        v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, where, space);
+    definition(k, 1, c.x.at, in, s.channels, none, u, out, s.filters, sums);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t f = i % s.filters, window = i / s.filters;
+        const int64_t f = i % s.filters, at = i / s.filters;
         float best = 0;
         int place = LKI_BLOCK_OFF;
-        for (int p = 0; p < 4; p++) {
-            const int64_t row = window / s.columns * 2 + p / 2, at = window % s.columns * 2 + p % 2;
-            const float found = sums[(row * out[1] + at) * s.filters + f] + c.bias.at[f];
+        for (int p = 0; p < window * window; p++) {
+            const int64_t row = at / s.columns * step + p / window;
+            const int64_t column = at % s.columns * step + p % window;
+            const float found = sums[(row * out[1] + column) * s.filters + f] + c.bias.at[f];
             if (found >= LKI_TINY && found > best) best = found, place = p;
         }
         lkt_same(v, "pooled", y.at + i, &best, 1);
-        assert_int_equal(where[window * lki_block_where(&s) + f], place);
+        assert_int_equal(where[at * lki_block_where(&s) + f], place);
     }
-    lkt_floats *all[] = {&c.x, &c.w, &c.bias, &y};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
-    free(where);
-    free(packed);
-    free(space);
-    free(u);
-    free(sums);
+    lkt_floats *floats[] = {&c.x, &c.w, &c.bias, &y};
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) lkt_floats_free(floats[i]);
+    void *const made[] = {where, packed, space, u, sums};
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) free(made[i]);
 }
 
 static void blocks(void **state)
 {
+    static const int windows[][2] = {{2, 2}, {3, 2}, {3, 3}};
     lkt_random random = lkt_random_make("winograd blocks", 132);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < cases() / 2; k++) check_block(v, &random, k % 2 == 0 ? 4 : 2);
+    for (int k = 0; k < cases() / 2; k++) {
+        const int *window = windows[k / 2 % 3];
+        if (window[0] == 2) check_block(v, &random, form_of(k % 2 == 0 ? 4 : 2, 3), 2, 2);
+        check_block(v, &random, form_of(2, 5), window[0], window[1]);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(blocks),
-                                       cmocka_unit_test(large_weights)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(five_taps),
+                                       cmocka_unit_test(blocks), cmocka_unit_test(large_weights),
+                                       cmocka_unit_test(fewer_images_need_no_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

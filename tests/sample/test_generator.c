@@ -43,7 +43,7 @@ static void the_most_probable_is_predicted(void **state)
     lkt_end(&m);
 }
 
-/* Of version 3 of the numerics, on every machine; behind the first six tokens by the states that they left. */
+/* Of version 4 of the numerics, on every machine; behind the first six tokens by the states that they left. */
 static const int32_t text[] = {10, 3, 8, 7, 8, 8, 10, 10, 4, 9, 9, 9, 10, 2, 7, 3,
                                3,  2, 7, 3, 3, 2, 7,  1,  7, 7, 4, 3, 3,  3, 3, 10};
 

@@ -26,7 +26,7 @@ static const char *usual(const char *more)
     return recipe_text(data, own_layers, more);
 }
 
-/* Of version 3 of the numerics: a change of bits, or of what a text is as data, is seen here. */
+/* Of version 4 of the numerics: a change of bits, or of what a text is as data, is seen here. */
 static const uint64_t run_hash = UINT64_C(0xac36975fcb38bc47),
                       data_hash = UINT64_C(0xeb1a01e5953c8d98);
 

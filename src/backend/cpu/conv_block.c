@@ -56,9 +56,8 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_
     const bool two = pool->kernel[0] == 2 && pool->stride[0] == 2;
     if (!two && (pool->kernel[0] != 3 || pool->stride[0] < 2 || pool->stride[0] > 3))
         return "pooling other than 2x2, 3x3 and 3x3 with stride 2";
-    if (!two && lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
-        return "Winograd's tiles in windows of 3x3";
-    if (conv.channels * conv.filters > 128 * 128 &&
+    /* Its three passes would be faster; of 5 x 5 taps it has no gradient of the weight. */
+    if ((!two || conv.channels * conv.filters > 128 * 128) && conv.kernel[0] == 3 &&
         lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
         return "more gradients than Winograd's algorithm has products";
     if (!has_positions(&conv)) return "an image with more than 2^31 elements";

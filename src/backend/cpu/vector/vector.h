@@ -295,8 +295,8 @@ typedef struct lki_conv_shape {
      * out: `kernel` and `padding` are without them. For `conv` alone, 0 elsewhere. */
     int64_t before[2], behind[2];
     bool bias;
-    /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
-     * dilation; 0: direct. */
+    /* F(2 x 2, 3 x 3), F(4 x 4, 3 x 3) or F(2 x 2, 5 x 5): 2 or 4, of 3 x 3 and 5 x 5 kernels with stride 1, one
+     * group and no dilation; 0: direct. */
     int winograd;
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
@@ -371,7 +371,7 @@ typedef struct lki_block_shape {
     int64_t filters;
     int64_t rows, columns; /* pooled */
     int64_t window, step;  /* of the pool: 2, 2; 3, 2; 3, 3 */
-    int winograd;          /* forward, as in lki_conv_shape; with window 2, step 2 */
+    int winograd;          /* forward, as in lki_conv_shape */
     int part, parts;       /* likewise */
 } lki_block_shape;
 

@@ -3,7 +3,6 @@
 #define LKI_CPU_VECTOR_BLOCK_H
 
 #include "backend/cpu/vector/conv/winograd.h"
-#include "backend/cpu/vector/conv/window.h"
 
 /* A kernel's row: its columns and channels lie beside each other in x. In memory of our own a run fills
  * whole vectors, the rest 0. */
@@ -30,7 +29,7 @@ INLINE int64_t block_columns(const lki_block_shape *s)
 }
 INLINE int64_t block_forward_floats(const lki_block_shape *s)
 {
-    return s->winograd ? winograd_floats(s->winograd, s->channels, s->filters)
+    return s->winograd ? winograd_floats(s->winograd + s->kernel[0] - 1, s->channels, s->filters)
                        : block_columns(s) * s->kernel[0] * block_run(s);
 }
 INLINE int64_t block_weights(const lki_block_shape *s)
@@ -44,6 +43,26 @@ INLINE bool block_together(const lki_block_shape *s)
 {
     const int64_t run = block_run(s);
     return (run + 15) / 16 * s->kernel[0] <= 12 && s->filters * s->kernel[0] * run <= 6144;
+}
+
+enum { MOST_PLACES = 9 };
+
+/* The maximum of a window's places for n <= LANES filters, and its place. Values below LKI_TINY count as 0, as
+ * if the convolution had stored them. */
+INLINE void pool_window(const int places, const vf *from, vf bias, int64_t n, float *out,
+                        uint8_t *where)
+{
+    vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
+    vi place = vi_set(LKI_BLOCK_OFF);
+    UNROLL
+    for (int i = 0; i < places; i++) {
+        const vf v = from[i] + bias;
+        const vm better = vm_gt(v, best); /* false for NaN */
+        best = vf_blend(better, v, best);
+        place = vi_blend(better, vi_set(i), place);
+    }
+    vf_put(out, vf_flush(best), n);
+    vi_to_bytes(where, place);
 }
 
 size_t LKI_ISA_NAME(lki_block_backward_bytes)(const lki_block_shape *s);

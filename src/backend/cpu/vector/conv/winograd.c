@@ -1,10 +1,8 @@
-/* Winograd's transforms of weights and images, and the products between them: see winograd.h. */
-#include "backend/cpu/vector/conv/winograd.h"
-#include "backend/cpu/vector/transpose.h"
+/* Winograd's transform of images, and its products with weights: see winograd.h. */
+#include "backend/cpu/vector/conv/winograd_lines.h"
 #include "numeric/tree.h"
 
 enum {
-    DEPTHS = 4,               /* whose taps are turned round at a time */
     STRIP_BYTES = 384 * 1024, /* of V */
     STRIP_MOST = 96,          /* tiles, */
     LARGE_MOST = 64,          /* or of large weights always */
@@ -13,117 +11,6 @@ enum {
     FORMED = LKI_BLOCK_TERMS * PANEL + 16
 };
 
-/* G g in double: of 3 values side + 2. */
-INLINE void weight_line(const int64_t side, const vd *g, vd *u)
-{
-    const double a = (double)WINOGRAD_A, b = (double)WINOGRAD_B;
-    if (side == 2) {
-        const vd even = g[0] + g[2];
-        u[0] = g[0];
-        u[1] = (even + g[1]) * 0.5;
-        u[2] = (even - g[1]) * 0.5;
-        u[3] = g[2];
-        return;
-    }
-    const vd even_a = g[0] + g[2] * (a * a), odd_a = g[1] * a;
-    const vd even_b = g[0] + g[2] * (b * b), odd_b = g[1] * b;
-    u[0] = g[0] * (64.0 / 81.0);
-    u[1] = (even_a + odd_a) * (-128.0 / 243.0);
-    u[2] = (even_a - odd_a) * (-128.0 / 243.0);
-    u[3] = (even_b + odd_b) * (32.0 / 243.0);
-    u[4] = (even_b - odd_b) * (32.0 / 243.0);
-    u[5] = g[2];
-}
-
-/* The taps of n depths from `depth` on, of a panel of columns: [depth][tap][PANEL], 0 where a column does not exist. */
-static void winograd_taps(const winograd_weight *w, int64_t column, int64_t depth, int64_t n,
-                          float *to)
-{
-    const int64_t left = w->columns - column, columns = left < PANEL ? left : PANEL;
-    const bool beside = w->depth_step == 9; /* those of a depth lie beside those of the next */
-    const int64_t runs = beside ? 1 : n, run = beside ? 9 * n : 9, step = w->column_step;
-    if (columns < PANEL) memset(to, 0, sizeof(float) * (size_t)(9 * n * PANEL));
-    for (int64_t r = 0; r < runs; r++, to += run * PANEL) {
-        const float *from = w->taps + (depth + r) * w->depth_step + column * step;
-        for (int64_t i = 0; i + 4 <= columns; i += 4)
-            for (int64_t t = 0; t < run; t += 4) {
-                const int64_t at = t + 4 <= run ? t : run - 4;
-                transpose4(from + i * step + at, step, to + at * PANEL + i, PANEL, false);
-            }
-        for (int64_t i = columns / 4 * 4; i < columns; i++)
-            for (int64_t t = 0; t < run; t++) to[t * PANEL + i] = from[i * step + t];
-    }
-}
-
-/* G g G' of LANES columns, whose taps lie `tap` floats apart, to places that lie `place` floats apart. `past` the caches
- * where all workers read U, as most of it does not fit. */
-INLINE void weight_square(const int64_t side, const bool past, const float *taps, int64_t tap,
-                          float *u, int64_t place)
-{
-    vd half[2][WINOGRAD_MOST][3];
-    UNROLL
-    for (int j = 0; j < 3; j++) {
-        vd column[2][3], out[WINOGRAD_MOST];
-        UNROLL
-        for (int i = 0; i < 3; i++) {
-            const vf v = vf_load(taps + (3 * i + j) * tap);
-            column[0][i] = vf_low(v);
-            column[1][i] = vf_high(v);
-        }
-        UNROLL
-        for (int part = 0; part < 2; part++) {
-            weight_line(side, column[part], out);
-            UNROLL
-            for (int i = 0; i < side + 2; i++) half[part][i][j] = out[i];
-        }
-    }
-    UNROLL
-    for (int i = 0; i < side + 2; i++) {
-        vd low[WINOGRAD_MOST], high[WINOGRAD_MOST];
-        weight_line(side, half[0][i], low);
-        weight_line(side, half[1][i], high);
-        UNROLL
-        for (int j = 0; j < side + 2; j++) {
-            const vf value = vf_flush(vf_join(low[j], high[j]));
-            float *to = u + (i * (side + 2) + j) * place;
-            if (past)
-                vf_stream(to, value);
-            else
-                vf_store(to, value);
-        }
-    }
-}
-
-/* U of DEPTHS depths of a panel, or of those that are left, from `column` and `depth` on. */
-INLINE void weight_group(const winograd_weight *w, const bool past, int64_t column, int64_t depth,
-                         float *u, int64_t place)
-{
-    const int64_t n = w->depth - depth < DEPTHS ? w->depth - depth : DEPTHS;
-    float taps[DEPTHS * 9 * PANEL];
-    winograd_taps(w, column, depth, n, taps);
-    for (int64_t i = 0; i < n * PANEL; i += LANES) {
-        const float *from = taps + i / PANEL * 9 * PANEL + i % PANEL;
-        if (w->reversed) from += 8 * PANEL;
-        if (w->side == 2)
-            weight_square(2, past, from, w->reversed ? -PANEL : PANEL, u + i, place);
-        else
-            weight_square(4, past, from, w->reversed ? -PANEL : PANEL, u + i, place);
-    }
-}
-
-void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts)
-{
-    const int64_t groups = (w->depth + DEPTHS - 1) / DEPTHS, place = w->depth * PANEL;
-    const int64_t all = (w->columns + PANEL - 1) / PANEL * groups;
-    const int64_t last = lki_share(part + 1, parts, all);
-    for (int64_t k = lki_share(part, parts, all); k < last; k++) {
-        const int64_t panel = k / groups, depth = k % groups * DEPTHS;
-        float *to = u + panel * (w->side + 2) * (w->side + 2) * place + depth * PANEL;
-        weight_group(w, true, panel * PANEL, depth, to, place);
-    }
-    vf_stream_end();
-}
-
 /* Channels of V: whole vectors, and behind a block whole blocks. */
 static int64_t depth_row(const winograd *w)
 {
@@ -131,16 +18,24 @@ static int64_t depth_row(const winograd *w)
     return (w->depth + whole - 1) / whole * whole;
 }
 
-INLINE int64_t strip_tiles(const winograd *w)
+/* Tiles of a strip at most. */
+static int64_t most_tiles(const winograd *w)
 {
-    const int64_t each = (w->side + 2) * (w->side + 2) * depth_row(w) * (int64_t)sizeof(float);
+    const int64_t each = w->size * w->size * depth_row(w) * (int64_t)sizeof(float);
     const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
     int64_t most = STRIP_BYTES / each / TILE_ROWS * TILE_ROWS;
     if (most < 2 * TILE_ROWS) most = 2 * TILE_ROWS;
     if (most > STRIP_MOST) most = STRIP_MOST;
-    if (winograd_large(w->side, w->depth, w->columns)) most = LARGE_MOST;
-    const int64_t strips = (all + most - 1) / most;
-    return strips > 0 ? (all + strips - 1) / strips : 0;
+    if (winograd_large(w->size, w->depth, w->columns)) most = LARGE_MOST;
+    return all < most ? all : most;
+}
+
+/* Of strips of equal length: fewer images may have longer ones. */
+static int64_t strip_tiles(const winograd *w)
+{
+    const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
+    const int64_t most = most_tiles(w), strips = all > 0 ? (all + most - 1) / most : 1;
+    return (all + strips - 1) / strips;
 }
 
 /* Where the pixels of a patch lie, [WIDE] of a row, and places; pixels outside of the image are zeros, of which there are
@@ -153,7 +48,7 @@ typedef struct winograd_patch {
 } winograd_patch;
 
 /* Without a branch, in vectors: which pixels are there is different from tile to tile. */
-INLINE void find_patch(const int side, const winograd *w, const float *image, int64_t channels,
+INLINE void find_patch(const int size, const winograd *w, const float *image, int64_t channels,
                        const winograd_tile *t, winograd_patch *p)
 {
     static const float zeros[WINOGRAD_ROW + LANES];
@@ -162,7 +57,7 @@ INLINE void find_patch(const int side, const winograd *w, const float *image, in
     uintptr_t at = (uintptr_t)image + (uintptr_t)(row * w->in[1] + column) * pixel, columns[WIDE];
     for (int j = 0; j < WIDE; j++)
         columns[j] = -(uintptr_t)((uint64_t)(column + j) < (uint64_t)w->in[1]);
-    for (int i = 0; i < side + 2; i++, at += (uintptr_t)w->in[1] * pixel) {
+    for (int i = 0; i < size; i++, at += (uintptr_t)w->in[1] * pixel) {
         const uintptr_t rows = -(uintptr_t)((uint64_t)(row + i) < (uint64_t)w->in[0]);
         for (int j = 0; j < WIDE; j++) {
             const uintptr_t there = rows & columns[j];
@@ -172,69 +67,65 @@ INLINE void find_patch(const int side, const winograd *w, const float *image, in
     }
 }
 
-/* Row i of a patch, channels [c, c + count); `whole`: count is LANES. */
-INLINE void row_in(const int side, const int n, const bool whole, const winograd_patch *p,
+/* Row i of a patch of n columns, channels [c, c + count); `whole`: count is LANES. */
+INLINE void row_in(const int size, const int n, const bool whole, const winograd_patch *p,
                    const int i, int64_t c, int64_t count, vf *half)
 {
     vf d[WINOGRAD_MOST];
     UNROLL
-    for (int j = 0; j < n + 2; j++) {
+    for (int j = 0; j < n; j++) {
         const float *at = (const float *)p->at[i * WIDE + j] + c;
         d[j] = whole ? vf_load(at) : vf_load_some(at, count);
     }
-    winograd_in(side, n, d, half);
+    winograd_in(size, n, d, half);
 }
 
-/* Column j of what all rows give. */
-INLINE void column_in(const int side, const int n, const winograd_patch *p, const int j,
+/* Column j of what all n rows give. */
+INLINE void column_in(const int size, const int n, const winograd_patch *p, const int j,
                       vf half[][WINOGRAD_MOST], float *v)
 {
     vf d[WINOGRAD_MOST], out[WINOGRAD_MOST];
-    UNROLL for (int i = 0; i < n + 2; i++) d[i] = half[i][j];
-    winograd_in(side, n, d, out);
+    UNROLL for (int i = 0; i < n; i++) d[i] = half[i][j];
+    winograd_in(size, n, d, out);
     UNROLL
-    for (int i = 0; i < side + 2; i++)
-        if (winograd_has(side, n, i)) vf_store(v + p->to.at[i * (side + 2) + j], vf_flush(out[i]));
+    for (int i = 0; i < size; i++)
+        if (winograd_has(size, size, n, i)) vf_store(v + p->to.at[i * size + j], vf_flush(out[i]));
 }
 
 /* Channels [c, c + count) of a whole tile, and of one that is cut. */
-INLINE void patch_whole(const int side, const bool whole, const winograd_patch *p, int64_t c,
+INLINE void patch_whole(const int size, const bool whole, const winograd_patch *p, int64_t c,
                         int64_t count, float *v)
 {
     vf lines[WINOGRAD_MOST][WINOGRAD_MOST]; /* in registers, as far as there are */
     UNROLL
-    for (int i = 0; i < side + 2; i++) row_in(side, side, whole, p, i, c, count, lines[i]);
-    UNROLL for (int j = 0; j < side + 2; j++) column_in(side, side, p, j, lines, v);
+    for (int i = 0; i < size; i++) row_in(size, size, whole, p, i, c, count, lines[i]);
+    UNROLL for (int j = 0; j < size; j++) column_in(size, size, p, j, lines, v);
 }
 
-INLINE void patch_cut(const int side, const bool whole, const winograd_tile *t,
+INLINE void patch_cut(const int side, const int size, const bool whole, const winograd_tile *t,
                       const winograd_patch *p, int64_t c, int64_t count, float *v,
                       vf half[][WINOGRAD_MOST])
 {
+    const int more = size - side;
 #define ROWS(n)                                                                                    \
-    for (int i = 0; i < t->size[0] + 2; i++) row_in(side, n, whole, p, i, c, count, half[i]);
-    WINOGRAD_PIXELS(side, t->size[1], ROWS);
+    for (int i = 0; i < t->pixels[0] + more; i++)                                                  \
+        row_in(size, n + more, whole, p, i, c, count, half[i]);
+    WINOGRAD_PIXELS(side, t->pixels[1], ROWS);
 #undef ROWS
 #define COLUMNS(n)                                                                                 \
-    for (int j = 0; j < side + 2; j++)                                                             \
-        if (winograd_has(side, t->size[1], j)) column_in(side, n, p, j, half, v);
-    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
+    for (int j = 0; j < size; j++)                                                                 \
+        if (winograd_has(side, size, t->pixels[1], j)) column_in(size, n + more, p, j, half, v);
+    WINOGRAD_PIXELS(side, t->pixels[0], COLUMNS);
 #undef COLUMNS
 }
 
 /* Whole vectors of n channels, then what is left of one. The loop of whole tiles is a function of its own: beside the
  * branches of cut ones its constants and addresses would not stay in registers. */
-INLINE void tile_whole(const int side, const winograd_patch *p, int64_t n, float *v)
+INLINE void tile_whole(const int size, const winograd_patch *p, int64_t n, float *v)
 {
     int64_t c = 0;
-    for (; c + LANES <= n; c += LANES) patch_whole(side, true, p, c, LANES, v + c);
-    if (c < n) patch_whole(side, false, p, c, n - c, v + c);
-}
-
-static __attribute__((noinline)) void winograd_whole_in_2(const winograd_patch *p, int64_t n,
-                                                          float *v)
-{
-    tile_whole(2, p, n, v);
+    for (; c + LANES <= n; c += LANES) patch_whole(size, true, p, c, LANES, v + c);
+    if (c < n) patch_whole(size, false, p, c, n - c, v + c);
 }
 
 static __attribute__((noinline)) void winograd_whole_in_4(const winograd_patch *p, int64_t n,
@@ -243,42 +134,49 @@ static __attribute__((noinline)) void winograd_whole_in_4(const winograd_patch *
     tile_whole(4, p, n, v);
 }
 
-INLINE void tile_cut(const int side, const winograd_tile *t, const winograd_patch *p, int64_t n,
-                     float *v, vf half[][WINOGRAD_MOST])
+static __attribute__((noinline)) void winograd_whole_in_6(const winograd_patch *p, int64_t n,
+                                                          float *v)
+{
+    tile_whole(6, p, n, v);
+}
+
+INLINE void tile_cut(const int side, const int size, const winograd_tile *t,
+                     const winograd_patch *p, int64_t n, float *v, vf half[][WINOGRAD_MOST])
 {
     int64_t c = 0;
-    for (; c + LANES <= n; c += LANES) patch_cut(side, true, t, p, c, LANES, v + c, half);
-    if (c < n) patch_cut(side, false, t, p, c, n - c, v + c, half);
+    for (; c + LANES <= n; c += LANES) patch_cut(side, size, true, t, p, c, LANES, v + c, half);
+    if (c < n) patch_cut(side, size, false, t, p, c, n - c, v + c, half);
 }
 
 /* All channels of a tile, row by row of V. */
-INLINE void tile_in(const int side, const winograd_tile *t, const winograd_patches *all,
-                    winograd_patch *p, vf half[][WINOGRAD_MOST])
+INLINE void tile_in(const int side, const int size, const winograd_tile *t,
+                    const winograd_patches *all, winograd_patch *p, vf half[][WINOGRAD_MOST])
 {
     float *v = all->v;
     for (int64_t left = all->channels; left > 0; left -= all->row, v += all->block) {
         const int64_t n = left < all->row ? left : all->row;
         if (!winograd_whole(side, t))
-            tile_cut(side, t, p, n, v, half);
-        else if (side == 2)
-            winograd_whole_in_2(p, n, v);
-        else
+            tile_cut(side, size, t, p, n, v, half);
+        else if (size == 4)
             winograd_whole_in_4(p, n, v);
-        for (int i = 0; left > n && i < (side + 2) * WIDE; i++) p->at[i] += p->step[i];
+        else
+            winograd_whole_in_6(p, n, v);
+        for (int i = 0; left > n && i < size * WIDE; i++) p->at[i] += p->step[i];
     }
 }
 
 /* What the patch of a tile has that those before it, beside and above, have not. */
-INLINE void fetch_patch(const int side, const winograd *w, const winograd_patches *p,
-                        const winograd_tile *t)
+INLINE void fetch_patch(const int side, const int size, const winograd *w,
+                        const winograd_patches *p, const winograd_tile *t)
 {
-    const int64_t row = t->row - w->before[0] + 2, column = t->column - w->before[1] + 2;
+    const int64_t row = t->row - w->before[0] + size - side;
+    const int64_t column = t->column - w->before[1] + size - side;
     const int64_t pixel = (t->image * w->in[0] + row) * w->in[1] + column;
     winograd_fetch(side, w, t, w->x + pixel * w->depth + p->channel, w->in[1] * w->depth, w->depth,
                    p->channels, false);
 }
 
-INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)
+INLINE void strip_in(const int side, const int size, const winograd *w, const winograd_patches *p)
 {
     winograd_tile t = winograd_first(w, p->first),
                   ahead = winograd_first(w, p->first + FETCH_AHEAD);
@@ -287,10 +185,10 @@ INLINE void strip_in(const int side, const winograd *w, const winograd_patches *
     winograd_begin(w, p->row, p->plane, &patch.to);
     for (int64_t k = 0; k < p->tiles; k++) {
         const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
-        fetch_patch(side, w, p, &ahead);
-        find_patch(side, w, image, p->row, &t, &patch);
-        tile_in(side, &t, p, &patch, half);
-        winograd_further(side, &t, &patch.to);
+        fetch_patch(side, size, w, p, &ahead);
+        find_patch(size, w, image, p->row, &t, &patch);
+        tile_in(side, size, &t, p, &patch, half);
+        winograd_further(side, size, &t, &patch.to);
         winograd_next(w, &t);
         winograd_next(w, &ahead);
     }
@@ -298,20 +196,27 @@ INLINE void strip_in(const int side, const winograd *w, const winograd_patches *
 
 static void winograd_strip_in_2(const winograd *w, const winograd_patches *p)
 {
-    strip_in(2, w, p);
+    strip_in(2, 4, w, p);
 }
 
 static void winograd_strip_in_4(const winograd *w, const winograd_patches *p)
 {
-    strip_in(4, w, p);
+    strip_in(4, 6, w, p);
+}
+
+static void winograd_strip_in_5(const winograd *w, const winograd_patches *p)
+{
+    strip_in(2, 6, w, p);
 }
 
 void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p)
 {
-    if (w->side == 2)
+    if (w->size == 4)
         winograd_strip_in_2(w, p);
-    else
+    else if (w->side == 4)
         winograd_strip_in_4(w, p);
+    else
+        winograd_strip_in_5(w, p);
 }
 
 /* R tiles, terms [k, k + n) of the sum, which waits in m between blocks. What is read next is fetched: the terms of the
@@ -361,12 +266,11 @@ static void winograd_formed(const winograd *w, const winograd_counts *counts,
                             const winograd_patches *p, const winograd_strip *s, float *m,
                             double *total, float *u)
 {
-    const int64_t places = (w->side + 2) * (w->side + 2);
+    const int64_t places = w->size * w->size;
     const float *v = p->v;
     for (int64_t k = 0, end; k < w->depth; k = end, v += p->block) {
         end = w->depth - k < LKI_BLOCK_TERMS ? w->depth : k + LKI_BLOCK_TERMS;
-        for (int64_t depth = k; depth < end; depth += DEPTHS)
-            weight_group(&w->weight, false, s->column, depth, u + (depth - k) * PANEL, FORMED);
+        LKI_ISA_NAME(lki_winograd_form)(&w->weight, s->column, k, end, u, FORMED);
         for (int64_t i = 0; i < places; i++)
             winograd_products(winograd_at(w, counts, i), w->depth, k, end, p, v + i * p->plane,
                               u + i * FORMED, m + i * s->plane, total);
@@ -375,7 +279,7 @@ static void winograd_formed(const winograd *w, const winograd_counts *counts,
 
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
 {
-    const int64_t places = (w->side + 2) * (w->side + 2), tiles = strip_tiles(w);
+    const int64_t places = w->size * w->size, tiles = most_tiles(w);
     return sizeof(double) * (size_t)(tiles * PANEL) +
            sizeof(float) *
                (size_t)(places * (winograd_plane(tiles * depth_row(w)) +
@@ -395,7 +299,7 @@ static void winograd_own(const winograd *w, int64_t tiles[2], int64_t columns[2]
 
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
 {
-    const int64_t places = (w->side + 2) * (w->side + 2), most = strip_tiles(w);
+    const int64_t places = w->size * w->size, most = strip_tiles(w);
     int64_t tiles[2], columns[2];
     const int64_t row = depth_row(w), v_plane = winograd_plane(most * row);
     double *total = workspace;

@@ -1,27 +1,27 @@
 /*
- * Winograd's convolutions F(2 x 2, 3 x 3) and F(4 x 4, 3 x 3): what their files share.
+ * Winograd's convolutions F(2 x 2, 3 x 3), F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5): what their files share.
  *
  * The result is cut into tiles of side x side pixels. A tile y of one filter follows from the patch d of
- * (side + 2) x (side + 2) pixels under it and from the filter's taps g:
+ * size x size pixels under it, side and what the taps g of the filter reach beyond, and from these:
  *
  *     y = sum over channels of A' [(G g G') * (B' d B)] A          * element by element, ' transposed
  *         |                    |   |          |
  *         |                    |   |          V, once a patch and channel, for all filters
  *         |                    |   U, once an update, for all patches
- *         |                    M: for each of the (side + 2)^2 elements a matrix product of its own,
+ *         |                    M: for each of the size^2 elements a matrix product of its own,
  *         y, once a tile and filter            [tiles][channels] x [channels][filters] (tile.h)
  *
- * 16 products stand for 4 outputs, or 36 for 16, where a direct sum has 36, or 144.
+ * 16 products stand for 4 outputs, or 36 for 16, where a direct sum has 36, or 144; of 5 x 5 taps 36 for 4, and 100.
  *
- * A, B and G evaluate and interpolate polynomials: at 0, 1, -1 and infinity for side 2; for side 4 at 0,
+ * A, B and G evaluate and interpolate polynomials: at 0, 1, -1 and infinity for size 4; for size 6 at 0,
  * 3/4, -3/4, 3/2, -3/2 and infinity. All elements of A and B are then floats, without a rounding, and errors
  * are half those of the usual 0, 1, -1, 2, -2: what counts is how far apart the powers of the points are.
  *
- * Where less than a tile is left at the end of an axis, the last tile has n < side pixels there, and n + 2 points: those
- * of a whole one without the n + 1st to the side-th, so that U is the same. At their places it has no products:
+ * Where less than a tile is left at the end of an axis, the last tile has n < side pixels there, and side - n points less:
+ * those of a whole one without the last finite ones, so that U is the same. At their places it has no products:
  *
  *     7 x 7 pixels      4       3         points of the rows or columns of the last tile, of 0 .. 5:
- *                 4   6 x 6   6 x 5       n = 3: 0 1 2 3   5
+ *                 4   6 x 6   6 x 5       n = 3: 0 1 2 3   5     (n = 1 of F(2 x 2, 5 x 5), too)
  *                 3   5 x 6   5 x 5       n = 2: 0 1 2     5
  *                                         n = 1: 0 1       5
  *
@@ -53,14 +53,14 @@ typedef struct winograd_strip {
  * round. */
 typedef struct winograd_weight {
     const float *taps;
-    int64_t side, depth, columns, depth_step, column_step;
+    int64_t side, size, depth, columns, depth_step, column_step;
     bool reversed;
 } winograd_weight;
 
 /* A pass over images: a convolution with stride 1 of what is read, `depth` channels, to what is written,
  * `columns`. */
 struct winograd {
-    int64_t side;
+    int64_t side, size; /* of a tile and of the patch under it */
     int64_t depth, columns;
     int64_t in[2], out[2]; /* pixels */
     int64_t before[2];     /* rows and columns of zeros before the image */
@@ -83,6 +83,7 @@ struct winograd {
 INLINE winograd winograd_of(const lki_conv_shape *s, int64_t count)
 {
     return (winograd){.side = s->winograd,
+                      .size = s->winograd + s->kernel[0] - 1,
                       .depth = s->channels,
                       .columns = s->filters,
                       .in = {s->in[0], s->in[1]},
@@ -105,21 +106,21 @@ INLINE int winograd_last(const winograd *w, int way)
 }
 
 /* Whether n pixels have point i. */
-INLINE bool winograd_has(const int64_t side, const int n, const int i)
+INLINE bool winograd_has(const int64_t side, const int64_t size, const int n, const int i)
 {
-    return i <= n || i > side;
+    return i + 1 < n + size - side || i + 1 == size;
 }
 
 /* A tile: image, and first pixel of the result; and pixels. */
 typedef struct winograd_tile {
     int64_t image, row, column;
-    int size[2], last[2];
+    int pixels[2], last[2];
 } winograd_tile;
 
 INLINE void winograd_measure(const winograd *w, winograd_tile *t)
 {
-    t->size[0] = t->row + w->side < w->out[0] ? (int)w->side : t->last[0];
-    t->size[1] = t->column + w->side < w->out[1] ? (int)w->side : t->last[1];
+    t->pixels[0] = t->row + w->side < w->out[0] ? (int)w->side : t->last[0];
+    t->pixels[1] = t->column + w->side < w->out[1] ? (int)w->side : t->last[1];
 }
 
 INLINE winograd_tile winograd_first(const winograd *w, int64_t tile)
@@ -148,8 +149,8 @@ INLINE void winograd_next(const winograd *w, winograd_tile *t)
 }
 
 /* Asks for `count` floats of each pixel of tile t, the first of which lies at `pixel` in rows of so many floats: tiles skip
- * through memory in steps that processors do not foresee, and it is often behind all caches. Pixels that are not there
- * are asked for, too, which does no harm. FETCH_AHEAD tiles later they are there. */
+ * through memory in steps that processors do not foresee. Pixels that are not there are asked for, too, which does no
+ * harm. FETCH_AHEAD tiles later they are there. */
 enum { FETCH_AHEAD = 2 };
 INLINE void winograd_fetch(const int side, const winograd *w, const winograd_tile *t,
                            const float *pixel, int64_t row, int64_t step, int64_t count,
@@ -212,13 +213,14 @@ INLINE winograd_counts winograd_count(const winograd *w, int64_t first, int64_t 
 
 INLINE int64_t winograd_at(const winograd *w, const winograd_counts *c, int64_t place)
 {
-    const int i = (int)(place / (w->side + 2)), j = (int)(place % (w->side + 2));
-    return c->of[2 * !winograd_has(w->side, c->last[0], i) + !winograd_has(w->side, c->last[1], j)];
+    const bool rows = winograd_has(w->side, w->size, c->last[0], (int)(place / w->size));
+    const bool columns = winograd_has(w->side, w->size, c->last[1], (int)(place % w->size));
+    return c->of[2 * !rows + !columns];
 }
 
 INLINE bool winograd_whole(const int side, const winograd_tile *t)
 {
-    return t->size[0] == side && t->size[1] == side;
+    return t->pixels[0] == side && t->pixels[1] == side;
 }
 
 /* Where the places of a tile lie, of V, Y or M with such rows and planes: at the first row of each plane for a strip's first
@@ -230,11 +232,11 @@ typedef struct winograd_places {
 
 INLINE void winograd_begin(const winograd *w, int64_t row, int64_t plane, winograd_places *p)
 {
-    const int side = (int)w->side, last[2] = {winograd_last(w, 0), winograd_last(w, 1)};
-    for (int i = 0, k = 0; i < side + 2; i++) {
-        const int64_t rows = winograd_has(side, last[0], i) ? row : 0;
-        for (int j = 0; j < side + 2; j++, k++) {
-            const bool columns = winograd_has(side, last[1], j);
+    const int last[2] = {winograd_last(w, 0), winograd_last(w, 1)};
+    for (int i = 0, k = 0; i < w->size; i++) {
+        const int64_t rows = winograd_has(w->side, w->size, last[0], i) ? row : 0;
+        for (int j = 0; j < w->size; j++, k++) {
+            const bool columns = winograd_has(w->side, w->size, last[1], j);
             p->at[k] = k * plane;
             p->step[0][k] = row;
             p->step[1][k] = columns ? row : 0;
@@ -244,153 +246,11 @@ INLINE void winograd_begin(const winograd *w, int64_t row, int64_t plane, winogr
     }
 }
 
-INLINE void winograd_further(const int side, const winograd_tile *t, winograd_places *p)
+INLINE void winograd_further(const int side, const int size, const winograd_tile *t,
+                             winograd_places *p)
 {
-    const int64_t *step = p->step[2 * (t->size[0] < side) + (t->size[1] < side)];
-    for (int k = 0; k < (side + 2) * (side + 2); k++) p->at[k] += step[k];
-}
-
-/* RUN(n) with a constant, of 1 to side pixels. */
-#define WINOGRAD_PIXELS(side, n, RUN)                                                              \
-    do {                                                                                           \
-        if ((n) == (side)) {                                                                       \
-            RUN(side)                                                                              \
-        } else if ((n) == 1) {                                                                     \
-            RUN(1)                                                                                 \
-        } else if ((side) == 4 && (n) == 2) {                                                      \
-            RUN(2)                                                                                 \
-        } else if ((side) == 4) {                                                                  \
-            RUN(3)                                                                                 \
-        }                                                                                          \
-    } while (0)
-
-/* Points a, -a, b, -b. */
-#define WINOGRAD_A 0.75f
-#define WINOGRAD_B 1.5f
-
-/* B' d of n + 2 values, for n pixels: as many, at the points they have. */
-INLINE void winograd_in(const int side, const int n, const vf *d, vf *v)
-{
-    const float a = WINOGRAD_A, b = WINOGRAD_B;
-    if (side == 2 && n == 2) {
-        v[0] = d[0] - d[2];
-        v[1] = d[1] + d[2];
-        v[2] = d[2] - d[1];
-        v[3] = d[1] - d[3];
-    } else if (side == 2) {
-        v[0] = d[0] - d[1];
-        v[1] = d[1] + d[1];
-        v[3] = d[1] - d[2];
-    } else if (n == 4) {
-        const vf ends = vf_set(a * a * b * b), middle = vf_set(-(a * a + b * b));
-        const vf even_a = vf_fma(vf_set(-b * b), d[2], d[4]),
-                 odd_a = vf_fma(vf_set(-b * b), d[1], d[3]);
-        const vf even_b = vf_fma(vf_set(-a * a), d[2], d[4]),
-                 odd_b = vf_fma(vf_set(-a * a), d[1], d[3]);
-        v[0] = vf_fma(middle, d[2], vf_fma(ends, d[0], d[4]));
-        v[1] = vf_fma(vf_set(a), odd_a, even_a);
-        v[2] = vf_fma(vf_set(-a), odd_a, even_a);
-        v[3] = vf_fma(vf_set(b), odd_b, even_b);
-        v[4] = vf_fma(vf_set(-b), odd_b, even_b);
-        v[5] = vf_fma(middle, d[3], vf_fma(ends, d[1], d[5]));
-    } else if (n == 3) {
-        const vf odd = vf_fma(vf_set(-a * a), d[1], d[3]), even = vf_set(a * a - b * b) * d[2];
-        v[0] = vf_fma(vf_set(b), odd, vf_fma(vf_set(a * a * b * b), d[0], vf_set(-b * b) * d[2]));
-        v[1] = vf_fma(vf_set(a + b), vf_fma(vf_set(-a * b), d[1], d[3]), even);
-        v[2] = vf_fma(vf_set(b - a), vf_fma(vf_set(a * b), d[1], d[3]), even);
-        v[3] = vf_set(2 * b) * odd;
-        v[5] = vf_fma(vf_set(-b), odd, vf_fma(vf_set(-a * a), d[2], d[4]));
-    } else if (n == 2) {
-        const vf scale = vf_set(a * a - b * b);
-        v[0] = vf_set(-b * b) * vf_fma(vf_set(-a * a), d[0], d[2]);
-        v[1] = scale * vf_fma(vf_set(a), d[1], d[2]);
-        v[2] = scale * vf_fma(vf_set(-a), d[1], d[2]);
-        v[5] = vf_fma(vf_set(-a * a), d[1], d[3]);
-    } else {
-        v[0] = vf_set(-a * b * b) * vf_fma(vf_set(-a), d[0], d[1]);
-        v[1] = vf_set(2 * a * (a * a - b * b)) * d[1];
-        v[5] = vf_fma(vf_set(-a), d[1], d[2]);
-    }
-}
-
-/* A' m: n pixels. */
-INLINE void winograd_out(const int side, const int n, const vf *m, vf *y)
-{
-    const float a = WINOGRAD_A, b = WINOGRAD_B;
-    if (side == 2) {
-        y[0] = n == 2 ? (m[0] + m[1]) + m[2] : (m[0] + m[1]) - m[3];
-        if (n == 2) y[1] = (m[1] - m[2]) - m[3];
-        return;
-    }
-    if (n == 1) {
-        y[0] = (m[0] + m[1]) + m[5];
-        return;
-    }
-    const vf even_a = m[1] + m[2], odd_a = m[1] - m[2];
-    if (n == 4) {
-        const vf even_b = m[3] + m[4], odd_b = m[3] - m[4];
-        y[0] = (m[0] + even_a) + even_b;
-        y[1] = vf_fma(vf_set(b), odd_b, vf_set(a) * odd_a);
-        y[2] = vf_fma(vf_set(b * b), even_b, vf_set(a * a) * even_a);
-        y[3] = vf_fma(vf_set(b * b * b), odd_b, vf_fma(vf_set(a * a * a), odd_a, m[5]));
-    } else if (n == 3) {
-        y[0] = (m[0] + even_a) + m[3];
-        y[1] = vf_fma(vf_set(b), m[3], vf_set(a) * odd_a);
-        y[2] = vf_fma(vf_set(b * b), m[3], vf_fma(vf_set(a * a), even_a, m[5]));
-    } else {
-        y[0] = m[0] + even_a;
-        y[1] = vf_fma(vf_set(a), odd_a, m[5]);
-    }
-}
-
-/* A line of A' M A: a row of places, then a column of what all rows give. */
-INLINE void winograd_row_out(const int side, const int n, const float *m, const int64_t *at,
-                             vf *half)
-{
-    vf line[WINOGRAD_MOST];
-    UNROLL
-    for (int j = 0; j < side + 2; j++)
-        if (winograd_has(side, n, j)) line[j] = vf_load(m + at[j]);
-    winograd_out(side, n, line, half);
-}
-
-INLINE void winograd_column_out(const int side, const int n, const int j, vf half[][WINOGRAD_MOST],
-                                vf y[][4])
-{
-    vf line[WINOGRAD_MOST], out[4];
-    UNROLL
-    for (int i = 0; i < side + 2; i++)
-        if (winograd_has(side, n, i)) line[i] = half[i][j];
-    winograd_out(side, n, line, out);
-    UNROLL for (int i = 0; i < n; i++) y[i][j] = out[i];
-}
-
-/* A' M A of a whole tile; its places lie at m + at[place]. Whole tiles are one run of operations, whose results stay in
- * registers as far as there are, here and in the other transforms; lines of others stay loops, as code for all sizes would
- * not fit into a cache. */
-INLINE void winograd_result_whole(const int side, const float *m, const int64_t *at, vf y[][4])
-{
-    const int size = side + 2;
-    vf half[WINOGRAD_MOST][WINOGRAD_MOST];
-    UNROLL
-    for (int i = 0; i < size; i++) winograd_row_out(side, side, m, at + i * size, half[i]);
-    UNROLL
-    for (int j = 0; j < side; j++) winograd_column_out(side, side, j, half, y);
-}
-
-INLINE void winograd_result(const int side, const winograd_tile *t, const float *m,
-                            const int64_t *at, vf half[][WINOGRAD_MOST], vf y[][4])
-{
-    const int size = side + 2;
-#define ROWS(n)                                                                                    \
-    for (int i = 0; i < size; i++)                                                                 \
-        if (winograd_has(side, t->size[0], i)) winograd_row_out(side, n, m, at + i * size, half[i]);
-    WINOGRAD_PIXELS(side, t->size[1], ROWS);
-#undef ROWS
-#define COLUMNS(n)                                                                                 \
-    for (int j = 0; j < t->size[1]; j++) winograd_column_out(side, n, j, half, y);
-    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
-#undef COLUMNS
+    const int64_t *step = p->step[2 * (t->pixels[0] < side) + (t->pixels[1] < side)];
+    for (int k = 0; k < size * size; k++) p->at[k] += step[k];
 }
 
 /* Floats from place to place of so many: places do not meet in one set of a cache. */
@@ -400,20 +260,22 @@ INLINE int64_t winograd_plane(int64_t floats)
 }
 
 /* Floats of U: [panel of columns][place][depth][PANEL]. */
-INLINE int64_t winograd_floats(int64_t side, int64_t depth, int64_t columns)
+INLINE int64_t winograd_floats(int64_t size, int64_t depth, int64_t columns)
 {
-    return (side + 2) * (side + 2) * depth * ((columns + PANEL - 1) / PANEL * PANEL);
+    return size * size * depth * ((columns + PANEL - 1) / PANEL * PANEL);
 }
 
 /* Whether U passes through the caches once a strip, from memory: strips are longer then, with V in the third-level cache. */
 enum { WINOGRAD_LARGE = 1 << 20 }; /* floats */
-INLINE bool winograd_large(int64_t side, int64_t depth, int64_t columns)
+INLINE bool winograd_large(int64_t size, int64_t depth, int64_t columns)
 {
-    return winograd_floats(side, depth, columns) > WINOGRAD_LARGE;
+    return winograd_floats(size, depth, columns) > WINOGRAD_LARGE;
 }
 
-/* U of a weight; part `part` of `parts`. */
+/* winograd_pack.c: U of a weight, part `part` of `parts`; and of depths [depth, end) of a panel, places so many floats apart. */
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts);
+void LKI_ISA_NAME(lki_winograd_form)(const winograd_weight *w, int64_t column, int64_t depth,
+                                     int64_t end, float *u, int64_t place);
 
 /* V of a strip: [place][row of channels][tile][channel], of the channels [channel, channel + channels) of the image, and
  * zeros up to a whole vector; a row has `row` channels, at most WINOGRAD_ROW, and the next is `block` floats away. */
@@ -424,6 +286,9 @@ typedef struct winograd_patches {
     int64_t row, block, plane;
 } winograd_patches;
 void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p);
+
+/* What becomes of products: sums with bias, with what is there, and with relu, as the pass says. */
+void LKI_ISA_NAME(lki_winograd_put)(const winograd_strip *s);
 
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w);
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace);

@@ -1,8 +1,8 @@
 /* Winograd's convolutions with what conv.c has behind the sums: bias, what is there already, relu, moments. Their
- * data gradient is the same with the taps turned round and channels in the place of filters. Large weights have a
- * direct gradient. */
+ * data gradient is the same with the taps turned round and channels in the place of filters. Large weights, and those
+ * of 5 x 5 taps, have a direct gradient. */
 #include "backend/cpu/vector/conv/conv.h"
-#include "backend/cpu/vector/conv/winograd.h"
+#include "backend/cpu/vector/conv/winograd_lines.h"
 #include "core/winograd.h"
 
 /* A tile of so many pixels and n columns. */
@@ -18,7 +18,7 @@ INLINE void put_tile(const winograd *w, const int rows, const int columns, vf y[
     }
 }
 
-INLINE void put_strip(const int side, const winograd_strip *s)
+INLINE void put_strip(const int side, const int size, const winograd_strip *s)
 {
     const winograd copy = *s->pass, *w = &copy; /* which no store changes */
     winograd_places places;
@@ -35,14 +35,14 @@ INLINE void put_strip(const int side, const winograd_strip *s)
             float *to = tile + v;
             if (winograd_whole(side, &t) && n == LANES) {
                 vf whole[4][4];
-                winograd_result_whole(side, s->m + v - s->column, places.at, whole);
+                winograd_result_whole(side, size, s->m + v - s->column, places.at, whole);
                 put_tile(w, side, side, whole, bias, LANES, to);
             } else {
-                winograd_result(side, &t, s->m + v - s->column, places.at, half, y);
-                put_tile(w, t.size[0], t.size[1], y, bias, n, to);
+                winograd_result(side, size, &t, s->m + v - s->column, places.at, half, y);
+                put_tile(w, t.pixels[0], t.pixels[1], y, bias, n, to);
             }
         }
-        winograd_further(side, &t, &places);
+        winograd_further(side, size, &t, &places);
         winograd_next(w, &t);
         winograd_next(w, &ahead);
     }
@@ -50,65 +50,87 @@ INLINE void put_strip(const int side, const winograd_strip *s)
 
 static void winograd_put_2(const winograd_strip *s)
 {
-    put_strip(2, s);
+    put_strip(2, 4, s);
 }
 
 static void winograd_put_4(const winograd_strip *s)
 {
-    put_strip(4, s);
+    put_strip(4, 6, s);
+}
+
+static void winograd_put_5(const winograd_strip *s)
+{
+    put_strip(2, 6, s);
+}
+
+void LKI_ISA_NAME(lki_winograd_put)(const winograd_strip *s)
+{
+    if (s->pass->size == 4)
+        winograd_put_2(s);
+    else if (s->pass->side == 4)
+        winograd_put_4(s);
+    else
+        winograd_put_5(s);
 }
 
 /* Whether U is formed where it is used, not once an update for all: it takes no memory then, and time in every call. A large
  * one, whose sums are of one group. */
 static bool forms_weight(const lki_conv_shape *s)
 {
-    return s->frugal && winograd_large(s->winograd, s->channels, s->filters) &&
+    const int64_t size = s->winograd + s->kernel[0] - 1;
+    return s->frugal && winograd_large(size, s->channels, s->filters) &&
            s->channels <= LKI_GROUP_TERMS && s->filters <= LKI_GROUP_TERMS;
 }
 
 static winograd forward_pass(const lki_conv_shape *s, int64_t count, const float *taps)
 {
+    const int64_t all = s->kernel[0] * s->kernel[1];
     winograd w = winograd_of(s, count);
-    w.put = s->winograd == 2 ? winograd_put_2 : winograd_put_4;
+    w.put = LKI_ISA_NAME(lki_winograd_put);
     w.forms = forms_weight(s);
     w.weight = (winograd_weight){.taps = taps,
                                  .side = w.side,
+                                 .size = w.size,
                                  .depth = w.depth,
                                  .columns = w.columns,
-                                 .depth_step = 9,
-                                 .column_step = 9 * s->channels};
+                                 .depth_step = all,
+                                 .column_step = all * s->channels};
     return w;
 }
 
 static winograd gradient_pass(const lki_conv_shape *s, int64_t count, const float *taps)
 {
+    const int64_t reach = s->kernel[0] - 1, all = s->kernel[0] * s->kernel[1];
     return (winograd){.side = s->winograd,
+                      .size = s->winograd + reach,
                       .depth = s->filters,
                       .columns = s->channels,
                       .in = {s->out[0], s->out[1]},
                       .out = {s->in[0], s->in[1]},
-                      .before = {2 - s->padding[0], 2 - s->padding[1]},
+                      .before = {reach - s->padding[0], reach - s->padding[1]},
                       .count = count,
-                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4,
+                      .put = LKI_ISA_NAME(lki_winograd_put),
                       .forms = forms_weight(s),
                       .weight = {.taps = taps,
                                  .side = s->winograd,
+                                 .size = s->winograd + reach,
                                  .depth = s->filters,
                                  .columns = s->channels,
-                                 .depth_step = 9 * s->channels,
-                                 .column_step = 9,
+                                 .depth_step = all * s->channels,
+                                 .column_step = all,
                                  .reversed = true}};
 }
 
 /* U of both passes, forward's first. */
 static int64_t forward_u(const lki_conv_shape *s)
 {
-    return winograd_floats(s->winograd, s->channels, s->filters);
+    return winograd_floats(s->winograd + s->kernel[0] - 1, s->channels, s->filters);
 }
 
 static size_t vector_winograd_packed_bytes(const lki_conv_shape *s)
 {
-    const int64_t backward = winograd_floats(s->winograd, s->filters, s->channels);
+    const int64_t size = s->winograd + s->kernel[0] - 1;
+    const int64_t backward = winograd_floats(size, s->filters, s->channels);
     return forms_weight(s) ? 0 : sizeof(float) * (size_t)(forward_u(s) + backward);
 }
 
@@ -123,7 +145,7 @@ static void vector_winograd_pack(const lki_conv_shape *s, const float *weight, v
 
 static bool has_weight(const lki_conv_shape *s)
 {
-    return lki_winograd_has_weight(s->winograd, s->channels, s->filters);
+    return lki_winograd_has_weight(s->winograd, s->kernel[0], s->channels, s->filters);
 }
 
 static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t count)

@@ -1,5 +1,5 @@
 /*
- * The weight gradient of Winograd's convolutions: with y = A' [sum over channels of U * V] A (winograd.h),
+ * The weight gradient of Winograd's convolutions with 3 x 3 taps: with y = A' [sum over channels of U * V] A (winograd.h),
  *
  *     dU = sum over tiles of V * Y,    Y = A dy A'        * element by element, pixels beyond the result are 0
  *     dW = G' dU G                                        in double, rounded once
@@ -12,7 +12,7 @@
  * then never leave that cache.
  */
 #include "backend/cpu/vector/conv/conv.h"
-#include "backend/cpu/vector/conv/winograd.h"
+#include "backend/cpu/vector/conv/winograd_lines.h"
 #include "backend/cpu/vector/transpose.h"
 
 enum {
@@ -28,7 +28,7 @@ static int64_t places_of(const lki_conv_shape *s)
 
 static int64_t sum_count(const lki_conv_shape *s)
 {
-    return winograd_floats(s->winograd, s->channels, s->filters);
+    return winograd_floats(s->winograd + 2, s->channels, s->filters);
 }
 
 static int64_t sum_terms(const lki_conv_shape *s)
@@ -114,7 +114,8 @@ INLINE void gradient_column(const int n, const int side, const int j, vf half[][
     gradient_line(side, n, d, out);
     UNROLL
     for (int i = 0; i < side + 2; i++)
-        if (winograd_has(side, n, i)) vf_store(to + at[i * (side + 2) + j], vf_flush(out[i]));
+        if (winograd_has(side, side + 2, n, i))
+            vf_store(to + at[i * (side + 2) + j], vf_flush(out[i]));
 }
 
 INLINE void gradient_tile(const int side, const winograd *w, const winograd_tile *t,
@@ -130,13 +131,14 @@ INLINE void gradient_tile(const int side, const winograd *w, const winograd_tile
         return;
     }
 #define ROWS(n)                                                                                    \
-    for (int i = 0; i < t->size[0]; i++) gradient_row(n, side, w, d_y + i * row, count, half[i]);
-    WINOGRAD_PIXELS(side, t->size[1], ROWS);
+    for (int i = 0; i < t->pixels[0]; i++) gradient_row(n, side, w, d_y + i * row, count, half[i]);
+    WINOGRAD_PIXELS(side, t->pixels[1], ROWS);
 #undef ROWS
 #define COLUMNS(n)                                                                                 \
     for (int j = 0; j < side + 2; j++)                                                             \
-        if (winograd_has(side, t->size[1], j)) gradient_column(n, side, j, half, at, to);
-    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
+        if (winograd_has(side, side + 2, t->pixels[1], j))                                         \
+            gradient_column(n, side, j, half, at, to);
+    WINOGRAD_PIXELS(side, t->pixels[0], COLUMNS);
 #undef COLUMNS
 }
 
@@ -158,7 +160,7 @@ INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, 
                 vf_store(to + places.at[p] + v, vf_zero());
             if (n > 0) gradient_tile(side, w, &t, from, n, places.at, to + v, half);
         }
-        winograd_further(side, &t, &places);
+        winograd_further(side, side + 2, &t, &places);
         winograd_next(w, &t);
         winograd_next(w, &ahead);
     }
