@@ -279,9 +279,8 @@
       "so many steps, at links and at ends of epochs: another algorithm, with bits that depend "   \
       "on the processes; null: they take every step together")                                     \
     X(KERNELS_WINOGRAD, "kernels.winograd", CHOICE, "auto off f2 f4", "auto", FIXED,               \
-      "3x3 and 5x5 convolutions in fewer products: off; 2x2 outputs at a time (f2) or 4x4 (f4) "   \
-      "wherever "                                                                                  \
-      "there is such a kernel; auto: by shapes alone, never by the machine")                       \
+      "3x3 and 5x5 convolutions in fewer products: off; 2x2 outputs at a time (f2) or 4x4 "        \
+      "(f4) wherever there is such a kernel; auto: by shapes alone, never by the machine")         \
     X(KERNELS_SKIP_ZEROS, "kernels.skip_zeros", BOOL, NULL, "true", FIXED,                         \
       "zeros that are known, such as a gradient behind relu, are not multiplied")                  \
     X(KERNELS_FUSE, "kernels.fuse", BOOL, NULL, "true", FIXED,                                     \
