@@ -299,7 +299,7 @@ LKS_API lks_tensor *lks_mul(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 LKS_API lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* of the last dimension */
 
-/* One dimension, in channel, row, column order: what PyTorch's parameters expect. */
+/* One dimension, in PyTorch's order: channel, row, column of an image, position, channel of a sequence. */
 LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
 
 /* The pixels of an image as positions, row by row: height, width, channels to height * width, channels. */

@@ -33,17 +33,17 @@ const lki_kernel lki_cpu_relu = {
     .backward = cpu_relu_backward,
 };
 
-/* Flatten: a matrix [pixels][channels] becomes [channels][pixels]. */
-static int64_t cpu_element_channels_of(const lki_plan *plan)
+/* Flatten: of an image a matrix [pixels][channels] becomes [channels][pixels]; all else, of 1 channel, stays as it is. */
+static int64_t cpu_flatten_channels(const lki_plan *plan)
 {
     const lks_shape *in = &plan->cluster.node[0]->in[0]->shape;
-    return in->dim[in->ndim - 1];
+    return in->ndim == 3 ? in->dim[in->ndim - 1] : 1;
 }
 
 static lks_status cpu_flatten_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t channels = cpu_element_channels_of(plan);
+    const int64_t channels = cpu_flatten_channels(plan);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->element->transpose(p->out / channels, channels,
                                       (const float *)args->in[0] + s * p->out,
@@ -54,7 +54,7 @@ static lks_status cpu_flatten_forward(const lki_plan *plan, const lki_args *args
 static lks_status cpu_flatten_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t channels = cpu_element_channels_of(plan);
+    const int64_t channels = cpu_flatten_channels(plan);
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++)
         p->vector->element->transpose(channels, p->out / channels, args->d_out + s * p->out,
                                       args->d_in[0] + s * p->out, args->add_in & 1);

@@ -56,7 +56,7 @@ static lks_status ref_relu_backward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-/* A matrix of `rows` by `columns` per sample: height times width by channels. */
+/* A matrix of `rows` by `columns` per sample: of an image height times width by channels; all else has one column. */
 typedef struct matrix {
     int64_t rows, columns;
 } matrix;
@@ -64,7 +64,7 @@ typedef struct matrix {
 static matrix as_matrix(const lki_plan *plan_)
 {
     const lks_shape *shape = &plan_->cluster.node[0]->in[0]->shape;
-    const int64_t columns = shape->dim[shape->ndim - 1];
+    const int64_t columns = shape->ndim == 3 ? shape->dim[shape->ndim - 1] : 1;
 
     return (matrix){lki_ref_in(plan_) / columns, columns};
 }

@@ -1,4 +1,4 @@
-/* flatten: one dimension, the last dimension (channels) first: channel, row, column order. */
+/* flatten: one dimension; of an image in channel, row, column order. */
 #include "op/common.h"
 
 static lks_status flatten_infer(lki_node *node)
@@ -9,7 +9,8 @@ static lks_status flatten_infer(lki_node *node)
 
 const lki_op lki_op_flatten = {
     .name = "flatten",
-    .what = "one dimension, in PyTorch's order: channel, row, column",
+    .what = "one dimension, in PyTorch's order: channel, row, column of an image; position, "
+            "channel of a sequence",
     .inputs = 1,
     .at_zero = LKI_ZERO_AS_INPUT,
     .infer = flatten_infer,
