@@ -392,8 +392,11 @@ static void check_block(const lki_vector *v, lkt_random *random, form k, int win
     float *u = all_weights(&c, false), *sums = lkt_scratch(sizeof(float) * (size_t)all);
     for (int part = 0; part < 2; part++) v->block->pack(&s, c.w.at, packed, part, 2);
     s.parts = (int)lkt_random_from(random, 1, 3);
-    for (s.part = 0; s.part < s.parts; s.part++)
+    for (s.part = 0; s.part < s.parts; s.part++) {
+        memset(space, 0x7f,
+               v->block->workspace_bytes(&s)); /* what another part left is not there */
         v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, where, space);
+    }
     definition(k, 1, c.x.at, in, s.channels, none, u, out, s.filters, sums);
     for (int64_t i = 0; i < n; i++) {
         const int64_t f = i % s.filters, at = i / s.filters;

@@ -67,7 +67,7 @@ static void vector_block_pack(const lki_block_shape *s, const float *weight, voi
     const int64_t kernel = s->kernel[0] * s->kernel[1], columns = block_columns(s);
     const winograd_weight transformed = {.taps = weight,
                                          .side = s->winograd,
-                                         .size = s->winograd + s->kernel[0] - 1,
+                                         .size = winograd_size(s->winograd, s->kernel[0]),
                                          .depth = s->channels,
                                          .columns = s->filters,
                                          .depth_step = kernel,

@@ -29,8 +29,9 @@ INLINE int64_t block_columns(const lki_block_shape *s)
 }
 INLINE int64_t block_forward_floats(const lki_block_shape *s)
 {
-    return s->winograd ? winograd_floats(s->winograd + s->kernel[0] - 1, s->channels, s->filters)
-                       : block_columns(s) * s->kernel[0] * block_run(s);
+    return s->winograd
+               ? winograd_floats(winograd_size(s->winograd, s->kernel[0]), s->channels, s->filters)
+               : block_columns(s) * s->kernel[0] * block_run(s);
 }
 INLINE int64_t block_weights(const lki_block_shape *s)
 {

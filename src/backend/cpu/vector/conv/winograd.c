@@ -119,8 +119,8 @@ INLINE void patch_cut(const int side, const int size, const bool whole, const wi
 #undef COLUMNS
 }
 
-/* Whole vectors of n channels, then what is left of one. The loop of whole tiles is a function of its own: beside the
- * branches of cut ones its constants and addresses would not stay in registers. */
+/* Whole vectors of n channels, then what is left of one. The loop of whole tiles is a function of its own for each size:
+ * beside the branches of cut ones its constants and addresses would not stay in registers. */
 INLINE void tile_whole(const int size, const winograd_patch *p, int64_t n, float *v)
 {
     int64_t c = 0;

@@ -2,7 +2,7 @@
  * Winograd's convolutions F(2 x 2, 3 x 3), F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5): what their files share.
  *
  * The result is cut into tiles of side x side pixels. A tile y of one filter follows from the patch d of
- * size x size pixels under it, side and what the taps g of the filter reach beyond, and from these:
+ * size x size pixels under it, size = side + kernel - 1, and from the filter's taps g:
  *
  *     y = sum over channels of A' [(G g G') * (B' d B)] A          * element by element, ' transposed
  *         |                    |   |          |
@@ -24,6 +24,8 @@
  *                 4   6 x 6   6 x 5       n = 3: 0 1 2 3   5     (n = 1 of F(2 x 2, 5 x 5), too)
  *                 3   5 x 6   5 x 5       n = 2: 0 1 2     5
  *                                         n = 1: 0 1       5
+ *
+ * What exists for each of the three ends in 2 or 4, the side where taps are 3 x 3, or in 5 where they are 5 x 5.
  *
  * Tiles are numbered through the images of a call, and taken in strips whose V stays in the second-level cache. What a
  * strip has of a place lies together: so a tile has four numbers, at places that both last rows and last columns have,
@@ -79,11 +81,17 @@ struct winograd {
     bool panels; /* or always these */
 };
 
+/* Pixels of the patch under a tile, along an axis. */
+INLINE int64_t winograd_size(int64_t side, int64_t kernel)
+{
+    return side + kernel - 1;
+}
+
 /* What a convolution reads and writes, forward. */
 INLINE winograd winograd_of(const lki_conv_shape *s, int64_t count)
 {
     return (winograd){.side = s->winograd,
-                      .size = s->winograd + s->kernel[0] - 1,
+                      .size = winograd_size(s->winograd, s->kernel[0]),
                       .depth = s->channels,
                       .columns = s->filters,
                       .in = {s->in[0], s->in[1]},

@@ -77,7 +77,7 @@ void LKI_ISA_NAME(lki_winograd_put)(const winograd_strip *s)
  * one, whose sums are of one group. */
 static bool forms_weight(const lki_conv_shape *s)
 {
-    const int64_t size = s->winograd + s->kernel[0] - 1;
+    const int64_t size = winograd_size(s->winograd, s->kernel[0]);
     return s->frugal && winograd_large(size, s->channels, s->filters) &&
            s->channels <= LKI_GROUP_TERMS && s->filters <= LKI_GROUP_TERMS;
 }
@@ -102,7 +102,7 @@ static winograd gradient_pass(const lki_conv_shape *s, int64_t count, const floa
 {
     const int64_t reach = s->kernel[0] - 1, all = s->kernel[0] * s->kernel[1];
     return (winograd){.side = s->winograd,
-                      .size = s->winograd + reach,
+                      .size = winograd_size(s->winograd, s->kernel[0]),
                       .depth = s->filters,
                       .columns = s->channels,
                       .in = {s->out[0], s->out[1]},
@@ -113,7 +113,7 @@ static winograd gradient_pass(const lki_conv_shape *s, int64_t count, const floa
                       .forms = forms_weight(s),
                       .weight = {.taps = taps,
                                  .side = s->winograd,
-                                 .size = s->winograd + reach,
+                                 .size = winograd_size(s->winograd, s->kernel[0]),
                                  .depth = s->filters,
                                  .columns = s->channels,
                                  .depth_step = all * s->channels,
@@ -124,12 +124,12 @@ static winograd gradient_pass(const lki_conv_shape *s, int64_t count, const floa
 /* U of both passes, forward's first. */
 static int64_t forward_u(const lki_conv_shape *s)
 {
-    return winograd_floats(s->winograd + s->kernel[0] - 1, s->channels, s->filters);
+    return winograd_floats(winograd_size(s->winograd, s->kernel[0]), s->channels, s->filters);
 }
 
 static size_t vector_winograd_packed_bytes(const lki_conv_shape *s)
 {
-    const int64_t size = s->winograd + s->kernel[0] - 1;
+    const int64_t size = winograd_size(s->winograd, s->kernel[0]);
     const int64_t backward = winograd_floats(size, s->filters, s->channels);
     return forms_weight(s) ? 0 : sizeof(float) * (size_t)(forward_u(s) + backward);
 }

@@ -66,7 +66,7 @@ static winograd block_pass(const lki_block_shape *s)
 {
     const bool two = s->window == 2;
     return (winograd){.side = s->winograd,
-                      .size = s->winograd + s->kernel[0] - 1,
+                      .size = winograd_size(s->winograd, s->kernel[0]),
                       .depth = s->channels,
                       .columns = s->filters,
                       .in = {s->in_rows, s->in_columns},
@@ -95,7 +95,7 @@ size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s)
     return image_bytes(s, &w) + LKI_ISA_NAME(lki_winograd_bytes)(&w);
 }
 
-/* A window of 3 x 3 of an image that relu has passed, for n filters. */
+/* A window of 3 x 3 of an image that has its bias, for n filters. */
 INLINE void pool_nine(const winograd *w, const float *at, int64_t n, float *out, uint8_t *where)
 {
     vf from[MOST_PLACES];
@@ -132,7 +132,6 @@ void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, 
     w.x = x;
     w.u = u;
     w.bias = bias;
-    w.relu = s->window != 2;
     w.y = s->window == 2 ? out : workspace;
     w.where = where;
     LKI_ISA_NAME(lki_winograd_run)(&w, (char *)workspace + image_bytes(s, &w));
