@@ -237,7 +237,9 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
                    .out = needs->reads & LKI_READS_OUT};
     if (strict) lki_trial_spoil(t, stage->sums, needs->sums_bytes);
     if (lki_in_halves(kernel)) {
-        LKI_TRY(call_pieces(t, stage, tensors, strict, may, kernel->gather));
+        allowed early = may;
+        early.in &= ~needs->late_in;
+        LKI_TRY(call_pieces(t, stage, tensors, strict, early, kernel->gather));
         if (trial_meets(t, stage))
             LKI_TRY(call_whole(t, stage, tensors, strict, kernel->give_backward));
         LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish_backward));

@@ -136,8 +136,9 @@ typedef struct lki_needs {
                                  sums over samples that are not complete */
     /* Of a kernel in halves, bit i of each: apply reads in[i]; and the second half alone has to do with
      * it, so that forward and backward do not read it and gather forms its gradient (which, where it is
-     * written and not added to, stays as it is until backward has had the same samples). */
-    unsigned apply_in, side_in;
+     * written and not added to, stays as it is until backward has had the same samples); and backward may
+     * read it, but gather does not. */
+    unsigned apply_in, side_in, late_in;
     int64_t
         columns; /* of rows: workers are better given so many elements of all rows than some rows; 0: not */
     size_t

@@ -328,6 +328,8 @@ static lks_status segment_backward(const lki_program *program, const lki_pass *p
         at.last = at.offset + at.count == count;
         for (const lki_part *part = end; part >= first; part--) {
             copy_rounded(program, pass, local, part, &at, true);
+            if (part - program->part == segment->renews)
+                LKI_TRY(program_forward(program, pass, local, first, &at));
             LKI_TRY(program_backward(program, pass, local, part, &at));
         }
     }

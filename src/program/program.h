@@ -93,7 +93,8 @@ typedef struct lki_value {
     size_t all_offset; /* KEPT: in the samples of all processes */
     int first, last;   /* the ticks between which it must not be overwritten, */
     int again, until;  /* and those of what is formed again in backward; -1: nothing is */
-    bool rounded;      /* in between it is not there: it comes of a copy in bfloat16 (storage.c) */
+    bool rounded;      /* in between it is not there: it comes of a copy in bfloat16 (storage.c), */
+    bool renewed;      /* or is written once more, piece by piece (lki_segment) */
     int original;      /* of such a copy: the value that it is of, else LKI_NO_VALUE; */
     int packed,
         unpacked; /* behind forward of which part it is made, and in front of whose backward it is read */
@@ -152,8 +153,8 @@ typedef struct lki_segment {
     int first, count; /* parts */
     int64_t slice;    /* largest piece; 0: the whole share is the piece */
     bool joint;       /* every kernel is JOINT or computes sample by sample */
-    int again; /* the last of a block: segments from this one to itself are run forward once more, before its
-                  backward; others: the next segment, so that none are */
+    int renews; /* in front of which part's backward the first part runs forward once more, piece by piece; -1: of none */
+    int again; /* the last of a block: segments from this to itself run forward once more; others: the next, so none do */
 } lki_segment;
 
 typedef struct lki_program {

@@ -69,6 +69,53 @@ static bool reads_output(const lki_stage *stage)
     return stage->backward && stage->plan->needs.reads & LKI_READS_OUT;
 }
 
+/* Whether a stage reads its input i in this segment alone, in both directions; *back becomes the part that does in backward, or
+ * -1. */
+static bool reads_within(const lki_program *program, const lki_stage *stage, int i, int segment,
+                         int *back)
+{
+    const lki_needs *needs = &stage->plan->needs;
+    const bool late = !lki_in_halves(stage->kernel) || needs->late_in >> i & 1u;
+    *back = reads_input(stage, i) ? stage->first : -1;
+    return program->part[stage->first].segment == segment &&
+           ((needs->side_in | needs->apply_in) >> i & 1u) == 0 && (*back < 0 || late);
+}
+
+/*
+ * What the second half of a stage writes and only its own segment reads is not kept for backward: it is a function of what
+ * the first half has saved, which gather is about to read as well. So a batch norm's output, behind its activation, is formed
+ * again piece by piece, in the caches, and memory has what the convolution gave alone.
+ */
+static int renewing_part(const lki_program *program, const lki_segment *segment)
+{
+    const lki_part *first = &program->part[segment->first];
+    const lki_stage *stage = &program->stage[first->stage];
+    int part = -1, back;
+    if (!first->second || !stage->backward || segment->slice == 0 || program->recompute ||
+        program->layers || program->switches.bf16_storage || stage->plan->needs.apply_in != 0 ||
+        reads_output(stage) || program->value[stage->out].place != LKI_AT_COHORT ||
+        stage->out == program->activation[program->output->node->index])
+        return -1;
+    for (const lki_stage *reader = stage + 1; reader < program->stage + program->stages; reader++)
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
+            if (reader->in[i] != stage->out) continue;
+            if (!reads_within(program, reader, i, first->segment, &back)) return -1;
+            if (back > part) part = back;
+        }
+    return part;
+}
+
+static void set_renewed(lki_program *program)
+{
+    for (int g = 0; g < program->segments; g++) {
+        lki_segment *segment = &program->segment[g];
+        segment->renews = renewing_part(program, segment);
+        if (segment->renews < 0) continue;
+        const lki_stage *stage = &program->stage[program->part[segment->first].stage];
+        program->value[stage->out].renewed = true;
+    }
+}
+
 /* From the first part that backward runs, which is the second one of a kernel in halves. */
 static void touch_back(lki_program *program, const lki_stage *stage, int value)
 {
@@ -79,7 +126,10 @@ static void touch_back(lki_program *program, const lki_stage *stage, int value)
 static void touch_backward(lki_program *program, const lki_stage *stage)
 {
     for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
-        if (reads_input(stage, i)) touch_back(program, stage, stage->in[i]);
+        if (reads_input(stage, i) && stage->plan->needs.late_in >> i & 1u)
+            touch(program, stage->in[i], program->part[stage->first].back);
+        else if (reads_input(stage, i))
+            touch_back(program, stage, stage->in[i]);
         touch(program, stage->d_in[i], program->part[lki_gradient_part(stage, i)].back);
     }
     if (reads_output(stage)) touch_back(program, stage, stage->out);
@@ -127,7 +177,7 @@ static bool is_run_again(const lki_program *program, const lki_stage *stage)
     return false;
 }
 
-/* What is not formed again, nor rounded, stays until backward; of gradients there are times in backward alone. */
+/* What is not formed again, renewed nor rounded, stays until backward; of gradients there are times in backward alone. */
 static void join(lki_value *value)
 {
     if (value->again < 0) return;
@@ -146,7 +196,8 @@ static void join_all(lki_program *program)
             formed_again = stage->again &&
                            (v == stage->saved || (v == stage->out && is_of_block(program, stage)));
         }
-        if (!formed_again && !program->value[v].rounded) join(&program->value[v]);
+        if (!formed_again && !program->value[v].rounded && !program->value[v].renewed)
+            join(&program->value[v]);
     }
 }
 
@@ -165,6 +216,7 @@ void lki_program_set_times(lki_program *program)
 {
     set_again(program);
     set_ticks(program);
+    set_renewed(program);
     for (int s = program->stages - 1; s >= 0; s--) {
         lki_stage *stage = &program->stage[s];
         stage->again = is_run_again(program, stage);

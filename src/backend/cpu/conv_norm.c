@@ -101,6 +101,7 @@ static lks_status plan_conv_norm(lki_plan *plan)
     plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
     plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
     plan->needs.apply_in = plan->needs.side_in = p->side ? 2 : 0;
+    plan->needs.late_in = 1;
     plan->needs.saved_bytes = sizeof(float) * (size_t)p->cpu.out;
     plan->needs.saved_floats = true;
     plan->needs.replica_bytes = lki_norm_bytes(&p->norm);

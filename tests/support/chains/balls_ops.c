@@ -320,11 +320,11 @@ static void elements(const lkt_balls_task *t, bool back)
     }
 }
 
-/* Channel, row, column from row, column, channel. */
+/* Channel, row, column from row, column, channel; a sequence stays as it is. */
 static void flatten(const lkt_balls_task *t, bool back)
 {
     const lks_shape *in = &t->node->in[0]->shape;
-    const int64_t per = per_sample(&t->node->out), channels = in->dim[in->ndim - 1];
+    const int64_t per = per_sample(&t->node->out), channels = in->ndim == 3 ? in->dim[2] : 1;
     for (int64_t i = 0; i < t->count * per; i++) {
         const int64_t inside = i % per, pixel = inside / channels;
         const int64_t to = i - inside + inside % channels * (per / channels) + pixel;
