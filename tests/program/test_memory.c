@@ -1,4 +1,6 @@
 /* The memory plan: what is alive at the same time never overlaps, and reuse pays. */
+#include <string.h>
+
 #include <lockstep/tools.h>
 
 #include "core/backend.h"
@@ -368,6 +370,42 @@ static void bytes_are_those_that_are_allocated(void **state)
         }
 }
 
+static lks_tensor *normed(lks_graph *g, lks_tensor *x, const char *name)
+{
+    x = lks_conv2d(
+        g, x, &(lks_conv2d_opts){.name = name, .filters = 16, .kernel = {3, 3}, .padding = {1, 1}});
+    return lks_batch_norm(g, x, NULL);
+}
+
+/* Three ways in which a norm's output is read: by its own segment alone; by a later one, too; or formed of a second input,
+ * which need not be there in backward. Only of the first a piece is enough, which backward forms again. */
+static void outputs_of_norms_are_formed_again(void **state)
+{
+    enum { ALONE, LATER, SIDE, WAYS };
+    (void)state;
+    if (strcmp(lkt_backends()[0]->name, "cpu") != 0) return;
+    for (int way = 0; way < WAYS; way++) {
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = "cpu"});
+        lks_graph *g = m.graph;
+        lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(8, 8, 16)});
+        lks_tensor *first = normed(g, x, "first"), *y = normed(g, x, "a");
+        if (way == SIDE) y = lks_add(g, y, lks_relu(g, first));
+        if (way != SIDE) y = lks_relu(g, y);
+        lks_tensor *of = y;
+        y = lks_relu(g, normed(g, y, "b"));
+        if (way == LATER) y = lks_add(g, y, of);
+        if (way != SIDE) y = lks_add(g, y, lks_relu(g, first));
+        y = lks_dense(g, lks_global_avg_pool(g, y), &(lks_dense_opts){.units = 5});
+        y = lks_cross_entropy(g, y, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
+        lkt_compile(&m, &(lks_model_opts){.loss = y, .global_batch = 12, .replicas = 2});
+        const lki_program *program = &m.model->program;
+        const lki_value *out = &program->value[program->activation[of->node->index]];
+        assert_int_equal(out->renewed, way == ALONE);
+        assert_int_equal(out->place == LKI_AT_SLICE, way == ALONE);
+        lkt_end(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +418,7 @@ int main(void)
         cmocka_unit_test(state_is_aligned_and_no_more_than_needed),
         cmocka_unit_test(gradients_may_be_stored_in_another_type),
         cmocka_unit_test(bytes_are_those_that_are_allocated),
+        cmocka_unit_test(outputs_of_norms_are_formed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
