@@ -15,7 +15,8 @@
  * writes nothing but gradients of inputs: d is what gather gave to the side; without a side relu's
  * sign follows from y. (Behind a sum whose gradient is added to another it is read from out.) What
  * the single operations would write for each other stays in registers: the norm's output, the sum, their
- * gradients, batch norm's d_in.
+ * gradients, batch norm's d_in. Where only its own segment reads out, apply runs once more in front of what does in
+ * backward (lki_segment.renews).
  *
  * Every bit is that of the single operations: a value is rounded and flushed wherever one of them would
  * have stored it, and sums ascend over the replica's samples. Moments are those about each channel's first value,
