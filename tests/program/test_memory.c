@@ -377,11 +377,12 @@ static lks_tensor *normed(lks_graph *g, lks_tensor *x, const char *name)
     return lks_batch_norm(g, x, NULL);
 }
 
-/* Three ways in which a norm's output is read: by its own segment alone; by a later one, too; or formed of a second input,
- * which need not be there in backward. Only of the first a piece is enough, which backward forms again. */
+/* Of a norm's output, read by its own segment alone, a piece is enough, which backward forms again. All is kept where a later
+ * segment reads it, too; where it is formed of a second input, which need not be there in backward; where that reader's or its own
+ * first backward half does; and where its whole block is formed again. */
 static void outputs_of_norms_are_formed_again(void **state)
 {
-    enum { ALONE, LATER, SIDE, WAYS };
+    enum { ALONE, LATER, SIDE, NORM, SIGMOID, BLOCK, WAYS };
     (void)state;
     if (strcmp(lkt_backends()[0]->name, "cpu") != 0) return;
     for (int way = 0; way < WAYS; way++) {
@@ -389,15 +390,20 @@ static void outputs_of_norms_are_formed_again(void **state)
         lks_graph *g = m.graph;
         lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(8, 8, 16)});
         lks_tensor *first = normed(g, x, "first"), *y = normed(g, x, "a");
-        if (way == SIDE) y = lks_add(g, y, lks_relu(g, first));
-        if (way != SIDE) y = lks_relu(g, y);
+        if (way == SIDE)
+            y = lks_add(g, y, lks_relu(g, first));
+        else
+            y = way == SIGMOID ? lks_sigmoid(g, y) : lks_relu(g, y);
         lks_tensor *of = y;
+        if (way == NORM) y = lks_batch_norm(g, y, NULL);
         y = lks_relu(g, normed(g, y, "b"));
         if (way == LATER) y = lks_add(g, y, of);
         if (way != SIDE) y = lks_add(g, y, lks_relu(g, first));
         y = lks_dense(g, lks_global_avg_pool(g, y), &(lks_dense_opts){.units = 5});
         y = lks_cross_entropy(g, y, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
-        lkt_compile(&m, &(lks_model_opts){.loss = y, .global_batch = 12, .replicas = 2});
+        lkt_compile(&m,
+                    &(lks_model_opts){
+                        .loss = y, .recompute = way == BLOCK, .global_batch = 12, .replicas = 2});
         const lki_program *program = &m.model->program;
         const lki_value *out = &program->value[program->activation[of->node->index]];
         assert_int_equal(out->renewed, way == ALONE);
