@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include <lockstep/tools.h>
@@ -245,21 +244,13 @@ static const char *const pictures[] = {".png",  ".jpg",  ".jpeg", ".bmp", ".gif"
                                        ".tiff", ".webp", ".ppm",  ".pgm", NULL};
 static const char *const tables[] = {".csv", ".tsv", ".npy", ".npz", ".xlsx", ".parquet", NULL};
 
-static bool is_one_of(const char *const *ends, const char *name)
-{
-    const char *end = strrchr(name, '.');
-    for (; end != NULL && *ends != NULL; ends++)
-        if (strcasecmp(end, *ends) == 0) return true;
-    return false;
-}
-
 /* Whether such files are in a folder, or in one below it, as in a folder for each class. */
 static bool has_files(const check *c, const char *const *ends, const char *folder, bool below)
 {
     bool found = false;
     DIR *opened = opendir(folder);
     for (const struct dirent *d; opened != NULL && !found && (d = readdir(opened)) != NULL;)
-        found = is_one_of(ends, d->d_name) ||
+        found = text_has_end(ends, d->d_name) ||
                 (below && d->d_name[0] != '.' &&
                  has_files(c, ends, pool_format(c->pool, "%s/%s", folder, d->d_name), false));
     if (opened != NULL) closedir(opened);

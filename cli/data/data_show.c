@@ -131,7 +131,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     if (info.classes == 0 && cli->local[LOCAL_CLASS] != NULL)
         return lks_fail(LKS_E_INVALID, "--class: targets of %s are numbers, no classes; drop it",
                         what);
-    lks_status status = out != NULL ? sheet_check_name("--out", out) : LKS_OK;
+    lks_status status = sheet_check_name("--out", out);
     if (status == LKS_OK) status = read_choice(&chosen, cli, &info);
     if (status == LKS_OK && cli->local[LOCAL_AUGMENT] != NULL)
         status = open_augmented(&chosen.loader, cli, source);

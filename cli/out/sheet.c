@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <lockstep/data.h>
 
@@ -29,15 +28,12 @@ typedef struct layout {
 lks_status sheet_check_name(const char *what, const char *path)
 {
     static const char *const others[] = {".jpg",  ".jpeg", ".gif", ".bmp", ".tif",
-                                         ".tiff", ".webp", ".svg", ".pdf"};
-    const char *end = strrchr(path, '.');
-    for (size_t i = 0; end != NULL && i < sizeof others / sizeof *others; i++)
-        if (strcasecmp(end, others[i]) == 0)
-            return lks_fail(LKS_E_INVALID,
-                            "%s: '%.300s' would be another kind of picture, but PNG is what is "
-                            "written; expected a name that ends in .png",
-                            what, path);
-    return LKS_OK;
+                                         ".tiff", ".webp", ".svg", ".pdf", NULL};
+    if (path == NULL || !text_has_end(others, path)) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "%s: '%.300s' would be another kind of picture, but PNG is what is written; "
+                    "expected a name that ends in .png",
+                    what, path);
 }
 
 const char *sheet_label(char text[SHEET_LABEL], const cli_sheet *sheet, int64_t i)

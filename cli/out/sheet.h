@@ -22,7 +22,8 @@ const char *sheet_label(char text[SHEET_LABEL], const cli_sheet *sheet, int64_t 
  * COLORTERM says so), else with letters. */
 void sheet_print(const cli_sheet *sheet);
 
-/* LKS_E_INVALID where the name of `what`, an option, is that of another kind of picture; any other may be a PNG file's. */
+/* LKS_E_INVALID where the name of `what`, an option, is that of another kind of picture; any other may be a PNG file's.
+ * NULL path: nothing is asked for. */
 LKS_MUSTUSE lks_status sheet_check_name(const char *what, const char *path);
 /* LKS_E_UNSUPPORTED in a build without libpng. The file appears whole or not at all. */
 LKS_MUSTUSE lks_status sheet_write_png(const cli_sheet *sheet, const char *path);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <lockstep/context.h>
 
@@ -249,6 +250,14 @@ const char *text_clean(cli_pool *pool, const char *text)
         c += bytes > 0 ? bytes : 1;
     }
     return copy;
+}
+
+bool text_has_end(const char *const *ends, const char *name)
+{
+    const char *end = strrchr(name, '.');
+    for (; end != NULL && *ends != NULL; ends++)
+        if (strcasecmp(end, *ends) == 0) return true;
+    return false;
 }
 
 const char *text_share(cli_pool *pool, double share)

@@ -2,6 +2,7 @@
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -56,6 +57,9 @@ void text_print_xml(FILE *out, const char *text);
 /* A copy in the pool for people's eyes, whatever the bytes are: control characters and what is no
  * UTF-8 become '?'. */
 const char *text_clean(cli_pool *pool, const char *text);
+
+/* Whether the name of a file ends in one of these (".png"), in letters of any size; the last is NULL. */
+bool text_has_end(const char *const *ends, const char *name);
 
 /* "12%" in the pool, of a share from 0 to 1; "-" of any other number, which is none. */
 const char *text_share(cli_pool *pool, double share);

@@ -288,9 +288,9 @@ lks_status verb_info(const cli_args *cli, int *code)
     const char *path = cli->operand[0];
     const checkpoint_kind kind = checkpoint_kind_of(path);
     const char *picture = cli->local[LOCAL_FILTERS];
-    lks_status status = picture != NULL ? sheet_check_name("--filters", picture) : LKS_OK;
+    lks_status status = sheet_check_name("--filters", picture);
     if (status == LKS_OK) status = output_check(cli, NULL, "--filters", picture, false);
-    if (status == LKS_OK && kind == PATH_OTHER && cli->local[LOCAL_FILTERS] != NULL)
+    if (status == LKS_OK && kind == PATH_OTHER && picture != NULL)
         status = lks_fail(LKS_E_INVALID, "--filters draws what is saved: give a folder of "
                                          "checkpoints, or a checkpoint's or a safetensors file");
     if (status != LKS_OK) return status;

@@ -1,7 +1,6 @@
 /* lockstep predict */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include <lockstep/text.h>
@@ -255,12 +254,11 @@ static lks_status read_format(format *out, const cli_args *cli, const lks_recipe
     return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv or json", name);
 }
 
-static bool are_pictures(const char *images, const char *end)
+static bool are_pictures(const char *images)
 {
-    static const char *const ends[] = {".jpg", ".jpeg", ".png"};
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", NULL};
     struct stat about;
-    for (size_t i = 0; end != NULL && i < sizeof ends / sizeof *ends; i++)
-        if (strcasecmp(end, ends[i]) == 0) return true;
+    if (text_has_end(ends, images)) return true;
     return stat(images, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
@@ -271,7 +269,7 @@ static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, 
     const char *end = strrchr(images, '.');
     const bool npy = end != NULL && strcmp(end, ".npy") == 0;
     lks_status status;
-    if (are_pictures(images, end) && wanted->ndim == 3)
+    if (are_pictures(images) && wanted->ndim == 3)
         status = lks_dataset_open_pictures(out, parts->context, images, wanted->dim[0],
                                            wanted->dim[1], parts->data.classes);
     else

@@ -218,15 +218,16 @@ static lks_status settle_defaults(lki_config *config)
     return settle(config, LKI_KEY_MODEL_NAME, "model");
 }
 
-/* Whether a path is a CSV file's, by its name; or with `arrays` one of NumPy's, which may also be pictures. */
-static bool is_table(const char *path, bool arrays)
+/* What the name of a file that is a table ends in; and of NumPy's arrays, which may be one, or pictures. */
+static const char *const csv_ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", NULL};
+static const char *const array_ends[] = {".npy", ".npz", NULL};
+
+static bool ends_in(const char *const *ends, const char *path)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", ".npy", ".npz"};
-    enum { CSV = 4 };
-    const size_t length = strlen(path), count = arrays ? sizeof ends / sizeof *ends : CSV;
-    for (size_t i = 0; i < count; i++) {
-        const size_t end = strlen(ends[i]);
-        if (length > end && strcmp(path + length - end, ends[i]) == 0) return true;
+    const size_t length = strlen(path);
+    for (; *ends != NULL; ends++) {
+        const size_t end = strlen(*ends);
+        if (length > end && strcmp(path + length - end, *ends) == 0) return true;
     }
     return false;
 }
@@ -267,7 +268,7 @@ static lks_status name_rows(lki_config *config)
     const bool series = lki_config_has(config, LKI_KEY_DATA_SERIES);
     const bool table = !series && lki_config_has(config, LKI_KEY_DATA_TABLE);
     move_path(config, series ? LKI_KEY_DATA_SERIES : LKI_KEY_DATA_TABLE,
-              path->set && is_table(path->s, table));
+              path->set && (ends_in(csv_ends, path->s) || (table && ends_in(array_ends, path->s))));
     move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
     move_path(config, LKI_KEY_DATA_TEXT, path->set && lki_text_source_is(config, path->s));
     settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_SERIES);
