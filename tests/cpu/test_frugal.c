@@ -19,7 +19,7 @@ static const frugal_case CASES[] = {
     {4, 186, 171, {7, 5}, 3, 1, 1, 3, ALL},
     {4, 186, 171, {14, 9}, 3, 1, 0, 9, ALL}, /* two strips */
     {2, 262, 259, {3, 6}, 3, 1, 1, 2, ALL},  /* parts of a block of 64 channels */
-    {4, 160, 176, {4, 4}, 3, 1, 1, 2, NONE}, /* not large */
+    {4, 160, 160, {4, 4}, 3, 1, 1, 2, NONE}, /* not large, with panels of any width */
     {4, 1040, 40, {4, 4}, 3, 1, 1, 2, NONE}, /* sums of two groups */
     {4, 40, 1040, {4, 4}, 3, 1, 1, 2, NONE}, /* backward */
     {0, 261, 272, {5, 6}, 1, 1, 0, 3, SOME},
