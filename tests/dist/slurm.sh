@@ -18,7 +18,8 @@ start() {
     chmod 700 "$folder/munge"
     : >"$folder/pids"
     self=$(hostname)
-    first=$((20000 + $$ % 10000)) # ports: not those that connections get, nor Slurm's usual ones
+    # Three ports: not those that connections get, nor Slurm's usual ones, nor of the next process, which may start nodes, too.
+    first=$((20000 + $$ % 3333 * 3))
     dd if=/dev/urandom of="$folder/munge/key" bs=128 count=1 2>/dev/null
     chmod 600 "$folder/munge/key"
     daemon munged munged --foreground --force --key-file="$folder/munge/key" --num-threads=2 \
@@ -35,6 +36,9 @@ SlurmUser=root
 SlurmdUser=root
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+# Open MPI calls its memory in /dev/shm after host, job and rank: jobs of two such clusters at once, of one number,
+# would write into each other's.
+FirstJobId=$(($$ % 60000 * 1000 + 1))
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 JobAcctGatherType=jobacct_gather/none
