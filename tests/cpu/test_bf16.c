@@ -233,8 +233,9 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
     lkt_floats_free(&d_b);
 }
 
-/* In runs that fill blocks, in frames and lines; with a stride; and images of few pixels, where whole blocks of terms are
- * left out, those of taps that meet none. */
+/* In runs that fill blocks, in frames and lines; rows of whole halves of tiles, an odd number of them; with a stride; images of
+ * few pixels, where whole blocks of terms are left out, those of taps that meet none; and a kernel that is so wide that no
+ * position of a block has a gradient. */
 #define SHAPE(c, f, in_rows, in_columns, k0, k1, s0, s1, p0, p1, d0, d1)                           \
     {                                                                                              \
         .groups = 1, .channels = c, .filters = f, .in = {in_rows, in_columns},                     \
@@ -244,10 +245,17 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
         .bias = true                                                                               \
     }
 static const lki_conv_shape SHAPES[] = {
-    SHAPE(64, 64, 5, 14, 3, 3, 1, 1, 1, 1, 1, 1), SHAPE(64, 33, 7, 5, 1, 1, 1, 1, 0, 0, 1, 1),
-    SHAPE(3, 16, 9, 9, 3, 3, 2, 2, 1, 1, 1, 1),   SHAPE(64, 32, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1),
-    SHAPE(32, 96, 2, 2, 3, 3, 2, 2, 1, 1, 1, 1),  SHAPE(40, 64, 2, 1, 5, 4, 1, 2, 3, 2, 1, 1),
-    SHAPE(64, 20, 1, 13, 5, 3, 1, 1, 2, 1, 1, 1), SHAPE(32, 64, 3, 1, 3, 5, 2, 1, 2, 6, 2, 3),
+    SHAPE(64, 64, 5, 14, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(64, 33, 7, 5, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(3, 16, 9, 9, 3, 3, 2, 2, 1, 1, 1, 1),
+    SHAPE(64, 32, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(32, 96, 2, 2, 3, 3, 2, 2, 1, 1, 1, 1),
+    SHAPE(40, 64, 2, 1, 5, 4, 1, 2, 3, 2, 1, 1),
+    SHAPE(64, 20, 1, 13, 5, 3, 1, 1, 2, 1, 1, 1),
+    SHAPE(32, 64, 3, 1, 3, 5, 2, 1, 2, 6, 2, 3),
+    SHAPE(32, 40, 3, 16, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(64, 32, 3, 34, 2, 3, 1, 1, 0, 0, 2, 1),
+    SHAPE(3, 20, 3, 70, 1, 70, 1, 1, 0, 0, 1, 1),
     SHAPE(32, 32, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES };

@@ -7,6 +7,8 @@
  *
  *     a   rows of terms: 32 rows from a[0], and from a[1] on, 16 each, which lie `row` elements apart
  *     b   [block of terms][half of the columns][pair of terms][column][of the pair], 1,024 elements a block
+ *
+ * Products of pairs want other pairs (bf16_tile.c): behind its packing b is turned by bf16_turn_quads().
  */
 #ifndef LKI_CPU_VECTOR_BF16_H
 #define LKI_CPU_VECTOR_BF16_H
@@ -22,12 +24,19 @@ enum {
     BF16_BLOCK = 1024, /* elements of b for a block of terms and a tile's columns */
 };
 
+/* What products of pairs take of a block (bf16_tile.c): word by word the term, BF16_TERMS for none; so many quads of them. */
+typedef struct bf16_order {
+    uint16_t place[BF16_TERMS];
+    int64_t quads;
+} bf16_order;
+
 /* Terms are `taps` runs of `blocks` blocks each. */
 typedef struct bf16_terms {
     int64_t row;         /* elements from row to row of a */
     int64_t taps, a_tap; /* elements from run to run of a */
     int64_t blocks;
     int64_t last; /* terms of a run's last block that are there: factors behind them are 0 */
+    const bf16_order *order; /* of a run's blocks, as b is packed; NULL: bf16_turn_quads()'s */
     const uint16_t *b;
 } bf16_terms;
 
@@ -123,6 +132,22 @@ INLINE void bf16_turn_terms(const float *const from[BF16_TERMS], int64_t column,
                    count - column, pairs[i]);
     }
     bf16_turn(pairs, step, to);
+}
+
+/* Pairs of terms of 16 columns that are packed, an even number of them, as the unit takes them: of a quad of terms 0 to 3 products
+ * of pairs take (2, 0) and (3, 1). */
+INLINE void bf16_turn_quads(lki_bf16_unit unit, uint16_t *b, int64_t pairs)
+{
+    typedef uint32_t memory __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+    if (unit != LKI_BF16_PAIRS) return;
+    for (int64_t i = 0; i < pairs; i += 2)
+        for (int64_t c = 0; c < BF16_HALF; c += LANES) {
+            memory *const first = (memory *)(void *)(b + 2 * (i * BF16_HALF + c));
+            memory *const second = (memory *)(void *)(b + 2 * ((i + 1) * BF16_HALF + c));
+            const vu low = *first, high = *second;
+            *first = low << 16 | (high & 0xffff);
+            *second = (low & 0xffff0000u) | high >> 16;
+        }
 }
 
 /* A block of b, or its first pairs of terms: columns [column, column + 32) of rows that may be NULL; `count` columns exist. */

@@ -1,5 +1,5 @@
 /*
- * The weight of dense layers whose factors are bfloat16, packed as bf16.c packs that of a convolution of one tap, but by
+ * The weight of dense layers whose factors are bfloat16, packed as bf16_conv_pack.c packs that of a convolution of one tap, but by
  * blocks of 16 or 32 units and 32 inputs, so that what an update has just written can be packed again.
  *
  *   forward   [panel of 32 units][block of 32 inputs]     terms are inputs
@@ -23,8 +23,12 @@ static void bf16_dense_block(const lki_dense_shape *s, const float *w, int64_t u
         for (int r = 0; r < BF16_HALF; r++)
             if (row[i + r] != NULL) bf16_round_row(inputs, row[i + r], (uint16_t *)pairs[r]);
         bf16_turn(pairs, 2 * BF16_HALF, forward);
+        bf16_turn_quads(s->unit, forward, BF16_HALF);
     }
-    bf16_block(row, units / 2, 0, inputs, backward + half * BF16_HALF * BF16_HALF);
+    backward += half * BF16_HALF * BF16_HALF;
+    bf16_block(row, units / 2, 0, inputs, backward);
+    for (int i = 0; i < 2; i++)
+        bf16_turn_quads(s->unit, backward + i * (BF16_BLOCK / 2), units / 2);
 }
 
 /* What fills up the last block is written with the last unit. */

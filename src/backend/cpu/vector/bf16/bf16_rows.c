@@ -52,9 +52,11 @@ void LKI_ISA_NAME(lki_bf16_rows_copy_x)(const block *b)
     for (const segment *s = b->space->segment; s < b->space->segment + b->segments; s++) {
         for (int64_t k = 0; k < s->count; k += BF16_TERMS) {
             segment_terms(s, k, from + b->column, inputs, terms);
-            for (int64_t column = 0; column < b->columns; column += BF16_SIDE)
-                bf16_block(terms, BF16_TERMS / 2, column, b->columns,
-                           x + column * b->places + (s->first + k) * BF16_SIDE);
+            for (int64_t column = 0; column < b->columns; column += BF16_SIDE) {
+                uint16_t *to = x + column * b->places + (s->first + k) * BF16_SIDE;
+                bf16_block(terms, BF16_TERMS / 2, column, b->columns, to);
+                bf16_turn_quads(b->shape->unit, to, BF16_TERMS);
+            }
         }
         from += s->count * inputs;
     }

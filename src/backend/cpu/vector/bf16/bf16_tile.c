@@ -7,6 +7,14 @@ INLINE int64_t block_terms(const bf16_terms *t, int64_t k)
     return k + 1 < t->blocks ? BF16_TERMS : t->last;
 }
 
+/* Where the block behind block *k of a run lies, and its number. */
+INLINE const uint16_t *block_next(const bf16_terms *t, const uint16_t *a, int64_t *k)
+{
+    if (++*k < t->blocks) return a + BF16_TERMS;
+    *k = 0;
+    return a + t->a_tap - (t->blocks - 1) * BF16_TERMS;
+}
+
 #if defined(__AVX512F__) && defined(__x86_64__)
 #define HAS_UNITS 1
 #define MATRIX    __attribute__((target("amx-tile,amx-bf16")))
@@ -74,17 +82,30 @@ MATRIX static void matrix_tile(const bf16_terms *t, const uint16_t *const a[2], 
 
 /*
  * vdpbf16ps adds the product of the upper halves of two lanes to a third, then that of the lower halves, each with
- * one rounding. So a lane has two terms of one chain, the earlier one in its upper half: of terms 0 to 3, whose lanes
- * lie in memory as (0 low, 1 high) and (2 low, 3 high), `even` has (2 low, 0 high), and `odd` (3 low, 1 high).
+ * one rounding. So a lane has two terms of one chain, the earlier one in its upper half: of a quad of terms 0 to 3,
+ * `even` has (2 low, 0 high), and `odd` (3 low, 1 high). b is packed so; rows of a are turned block by block. Where it
+ * is known that factors of b are 0, quads are made of the other terms of either chain (bf16_order).
  */
 enum { PAIR_ROWS = 6 };
 
-/* Even and odd of each quad of a row's 32 terms. */
-PAIRS INLINE void turn_quads(const uint16_t *from, uint32_t *to)
+#define QUAD(i) i + 2, i, i + 3, i + 1
+static const uint16_t QUADS[BF16_TERMS] = {QUAD(0),  QUAD(4),  QUAD(8),  QUAD(12),
+                                           QUAD(16), QUAD(20), QUAD(24), QUAD(28)};
+#undef QUAD
+
+PAIRS INLINE __m512i pair_places(const bf16_terms *t, int64_t k)
 {
-    const __m512i places = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
-    _mm512_store_si512(to, _mm512_shuffle_epi8(_mm512_loadu_si512(from), places));
+    return _mm512_loadu_si512(t->order != NULL ? t->order[k].place : QUADS);
+}
+
+PAIRS INLINE int64_t pair_quads(const bf16_terms *t, int64_t k)
+{
+    return t->order != NULL ? t->order[k].quads : (block_terms(t, k) + 3) / 4;
+}
+
+PAIRS INLINE void pair_turn(__m512i places, const uint16_t *row, uint32_t *to)
+{
+    _mm512_store_si512(to, _mm512_permutexvar_epi16(places, _mm512_loadu_si512(row)));
 }
 
 PAIRS INLINE __m512bh pair_of(uint32_t word)
@@ -92,48 +113,54 @@ PAIRS INLINE __m512bh pair_of(uint32_t word)
     return (__m512bh)_mm512_set1_epi32((int)word);
 }
 
-/* 32 columns of R rows. */
+/* 32 columns of R rows; a block's rows are turned while the block in front of it is multiplied. */
 PAIRS INLINE void pair_rows(const int R, const bf16_terms *t, const uint16_t *a, float *c,
                             bool begun)
 {
-    const __mmask32 low = 0x55555555;
+    _Alignas(64) uint32_t words[2][PAIR_ROWS][BF16_TERMS / 2];
     const uint16_t *b = t->b;
-    for (int64_t k = 0; k < t->blocks; k++, a += BF16_TERMS, b += BF16_BLOCK, begun = true) {
-        const int64_t end = block_terms(t, k);
-        _Alignas(64) uint32_t quads[PAIR_ROWS][BF16_TERMS / 2];
+    const int64_t all = t->taps * t->blocks;
+    for (int r = 0; r < R; r++) pair_turn(pair_places(t, 0), a + r * t->row, words[0][r]);
+    for (int64_t i = 0, k = 0; i < all; i++, b += BF16_BLOCK, begun = true) {
+        const int64_t quads = pair_quads(t, k);
+        a = block_next(t, a, &k);
+        uint32_t(*now)[BF16_TERMS / 2] = words[i % 2], (*to)[BF16_TERMS / 2] = words[(i + 1) % 2];
+        const __m512i places = pair_places(t, k);
+        const uint16_t *next = a;
+        int64_t left = i + 1 < all ? R : 0;
         __m512 even[PAIR_ROWS][2], odd[PAIR_ROWS][2];
         UNROLL
-        for (int r = 0; r < R; r++) {
-            turn_quads(a + r * t->row, quads[r]);
-            for (int i = 0; i < 2; i++) even[r][i] = odd[r][i] = _mm512_setzero_ps();
-        }
+        for (int r = 0; r < R; r++)
+            for (int v = 0; v < 2; v++) even[r][v] = odd[r][v] = _mm512_setzero_ps();
         /* Unrolled, compilers would take the words out of registers, by shuffles. */
-        _Pragma("GCC unroll 1") for (int64_t term = 0; term < end; term += 4)
+        _Pragma("GCC unroll 1") for (int64_t q = 0; q < quads; q++)
         {
+            if (left > 0) {
+                pair_turn(places, next, *to++);
+                next += t->row;
+                left--;
+            }
             __m512bh b_even[2], b_odd[2];
-            for (int i = 0; i < 2; i++) {
-                const uint16_t *p = b + i * (BF16_BLOCK / 2) + term * BF16_HALF;
-                const __m512i first = _mm512_loadu_si512(p);
-                const __m512i second = _mm512_loadu_si512(p + 2 * BF16_HALF);
-                b_even[i] = (__m512bh)_mm512_mask_mov_epi16(_mm512_slli_epi32(first, 16), low,
-                                                            second);
-                b_odd[i] = (__m512bh)_mm512_mask_mov_epi16(first, low,
-                                                           _mm512_srli_epi32(second, 16));
+            for (int v = 0; v < 2; v++) {
+                const uint16_t *p = b + v * (BF16_BLOCK / 2) + q * 4 * BF16_HALF;
+                b_even[v] = (__m512bh)_mm512_loadu_si512(p);
+                b_odd[v] = (__m512bh)_mm512_loadu_si512(p + 2 * BF16_HALF);
             }
             UNROLL
             for (int r = 0; r < R; r++) {
-                const __m512bh x = pair_of(quads[r][term / 2]), y = pair_of(quads[r][term / 2 + 1]);
-                for (int i = 0; i < 2; i++) {
-                    even[r][i] = _mm512_dpbf16_ps(even[r][i], x, b_even[i]);
-                    odd[r][i] = _mm512_dpbf16_ps(odd[r][i], y, b_odd[i]);
+                const __m512bh x = pair_of(now[r][2 * q]), y = pair_of(now[r][2 * q + 1]);
+                for (int v = 0; v < 2; v++) {
+                    even[r][v] = _mm512_dpbf16_ps(even[r][v], x, b_even[v]);
+                    odd[r][v] = _mm512_dpbf16_ps(odd[r][v], y, b_odd[v]);
                 }
             }
         }
+        for (; left > 0; left--, next += t->row) pair_turn(places, next, *to++);
         UNROLL
         for (int r = 0; r < R; r++)
-            for (int i = 0; i < 2; i++) {
-                float *to = c + r * BF16_SIDE + i * LANES;
-                vf_store(to, (begun ? vf_load(to) : vf_zero()) + (even[r][i] + odd[r][i]));
+            for (int v = 0; v < 2; v++) {
+                float *sum = c + r * BF16_SIDE + v * LANES;
+                vf_store(sum, (begun ? vf_load(sum) : vf_zero()) + (even[r][v] + odd[r][v]));
             }
     }
 }
@@ -186,7 +213,7 @@ INLINE void vector_rows(const int R, const bf16_terms *t, const uint16_t *a, int
     for (int r = 0; r < R; r++)
         for (int i = 0; i < 2; i++)
             sum[r][i] = begun ? vf_load(c + r * BF16_SIDE + i * LANES) : vf_zero();
-    for (int64_t k = 0; k < t->blocks; k++, a += BF16_TERMS, b += BF16_BLOCK) {
+    for (int64_t n = t->taps * t->blocks, k = 0; n > 0; n--, a = block_next(t, a, &k)) {
         const int64_t end = block_terms(t, k);
         vf even[VECTOR_ROWS][2], odd[VECTOR_ROWS][2];
         UNROLL
@@ -213,6 +240,7 @@ INLINE void vector_rows(const int R, const bf16_terms *t, const uint16_t *a, int
         UNROLL
         for (int r = 0; r < R; r++)
             for (int i = 0; i < 2; i++) sum[r][i] += even[r][i] + odd[r][i];
+        b += BF16_BLOCK;
     }
     UNROLL
     for (int r = 0; r < R; r++)
@@ -265,23 +293,26 @@ static void vector_half(lki_bf16_unit unit, const bf16_terms *t, const uint16_t 
     }
 }
 
-/* So many blocks of b at a time stay in the nearest cache for all rows. */
+/* So many blocks of b at a time stay in the nearest cache for all rows: of a run, or some whole runs. */
 enum { NEAR_BLOCKS = 8 };
 
 static void vector_tile(lki_bf16_unit unit, const bf16_terms *t, const uint16_t *const a[2],
                         int64_t rows, float *c, bool begun)
 {
-    bf16_terms part = {.row = t->row, .b = t->b};
-    for (int64_t v = 0; v < t->taps; v++)
-        for (int64_t k = 0; k < t->blocks; k += NEAR_BLOCKS, begun = true) {
+    const int64_t together = t->blocks < NEAR_BLOCKS ? NEAR_BLOCKS / t->blocks : 1;
+    bf16_terms part = *t;
+    for (int64_t v = 0; v < t->taps; v += part.taps)
+        for (int64_t k = 0; k < t->blocks; k += part.blocks, begun = true) {
             const int64_t left = t->blocks - k, at = v * t->a_tap + k * BF16_TERMS;
+            part.taps = t->taps - v < together ? t->taps - v : together;
             part.blocks = left < NEAR_BLOCKS ? left : NEAR_BLOCKS;
             part.last = left <= NEAR_BLOCKS ? t->last : BF16_TERMS;
+            part.order = t->order != NULL ? t->order + k : NULL;
             vector_half(unit, &part, a[0] + at, rows < BF16_HALF ? rows : BF16_HALF, c, begun);
             if (rows > BF16_HALF)
                 vector_half(unit, &part, a[1] + at, rows - BF16_HALF, c + BF16_HALF * BF16_SIDE,
                             begun);
-            part.b += part.blocks * BF16_BLOCK;
+            part.b += part.taps * part.blocks * BF16_BLOCK;
         }
 }
 

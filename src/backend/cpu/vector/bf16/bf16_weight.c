@@ -8,6 +8,7 @@
  *     plane      x x x x x x | x x x x x x | ...      of a channel, in pairs as everywhere
  *     gradient   d d d d 0 0 | d d d d 0 0 | ...      of 32 filters, as b of bf16.h
  *
+ * Products of pairs leave the zeros beyond rows out: quads are made of what is there of each chain (bf16_order).
  * Rows of a tile are 16 channels under a tap; taps that meet no pixel have none, as their gradient is 0. Sums wait as tiles
  * from piece to piece, [panel of filters][two of such rows].
  */
@@ -66,11 +67,18 @@ INLINE int64_t planes_strip(const bf16_planes *p, int64_t count)
     return most < 1 ? 1 : most < count ? most : count;
 }
 
+/* Orders of an image's blocks: of products of pairs. */
+INLINE int64_t orders_of(const lki_conv_shape *s, const bf16_planes *p)
+{
+    return s->unit == LKI_BF16_PAIRS ? p->blocks : 0;
+}
+
 size_t LKI_ISA_NAME(lki_bf16_weight_bytes)(const lki_conv_shape *s, int64_t count)
 {
     const bf16_planes p = planes_of(s);
     const int64_t each = planes_elements(&p) + p.panels * gradient_elements(&p);
-    return lki_times((size_t)planes_strip(&p, count), (size_t)each * sizeof(uint16_t));
+    return lki_plus(lki_times((size_t)planes_strip(&p, count), (size_t)each * sizeof(uint16_t)),
+                    lki_times((size_t)orders_of(s, &p), sizeof(bf16_order)));
 }
 
 INLINE int64_t tile_pairs(const bf16_planes *p)
@@ -127,24 +135,39 @@ static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const flo
     }
 }
 
-/* A panel of the gradient. */
-static void gradient_fill(const lki_conv_shape *s, const bf16_planes *p, const float *d_y,
-                          int64_t panel, uint16_t *to)
+/* A position of the result, and not one beyond it. */
+INLINE bool place_counts(const lki_conv_shape *s, place at)
+{
+    return at.y < s->out[0] && at.x < s->out[1];
+}
+
+static void orders_fill(const lki_conv_shape *s, const bf16_planes *p, bf16_order *to)
 {
     place at = {0, 0};
-    for (int64_t pair = 0; pair < p->blocks * BF16_HALF; pair++) {
-        const float *from[2];
-        for (int i = 0; i < 2; i++, at = place_next(p, at))
-            from[i] = at.y < s->out[0] && at.x < s->out[1]
-                          ? d_y + (at.y * s->out[1] + at.x) * s->filters
-                          : NULL;
-        uint16_t *block = to + pair / BF16_HALF * BF16_BLOCK + pair % BF16_HALF * 2 * BF16_HALF;
-        for (int half = 0; half < 2; half++) {
-            const int64_t filter = panel * BF16_SIDE + half * BF16_HALF;
-            bf16_pairs(from[0] != NULL ? from[0] + filter : NULL,
-                       from[1] != NULL ? from[1] + filter : NULL, s->filters - filter,
-                       (uint32_t *)(void *)(block + half * (BF16_BLOCK / 2)));
+    for (int64_t block = 0; block < orders_of(s, p); block++, to++) {
+        int64_t count[2] = {0, 0}; /* of either chain */
+        for (int64_t i = 0; i < BF16_TERMS; i++) to->place[i] = BF16_TERMS;
+        for (int64_t i = 0; i < BF16_TERMS; i++, at = place_next(p, at)) {
+            if (!place_counts(s, at)) continue;
+            const int64_t n = count[i % 2]++; /* the first of a pair in the upper half */
+            to->place[n / 2 * 4 + i % 2 * 2 + (n + 1) % 2] = (uint16_t)i;
         }
+        to->quads = ((count[0] > count[1] ? count[0] : count[1]) + 1) / 2;
+    }
+}
+
+/* A panel of the gradient; orders: NULL, or of its blocks. */
+static void gradient_fill(const lki_conv_shape *s, const bf16_planes *p, const bf16_order *orders,
+                          const float *d_y, int64_t panel, uint16_t *to)
+{
+    place at = {0, 0};
+    for (int64_t block = 0; block < p->blocks; block++, to += BF16_BLOCK) {
+        const float *from[BF16_TERMS + 1] = {NULL}, *turned[BF16_TERMS];
+        for (int64_t i = 0; i < BF16_TERMS; i++, at = place_next(p, at))
+            if (place_counts(s, at)) from[i] = d_y + (at.y * s->out[1] + at.x) * s->filters;
+        for (int64_t i = 0; i < BF16_TERMS && orders != NULL; i++)
+            turned[i] = from[orders[block].place[i]];
+        bf16_block(orders != NULL ? turned : from, BF16_HALF, panel * BF16_SIDE, s->filters, to);
     }
 }
 
@@ -160,14 +183,15 @@ INLINE const uint16_t *planes_tile(const lki_conv_shape *s, const bf16_planes *p
 }
 
 static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64_t images,
-                            const uint16_t *planes, const uint16_t *gradient, bool begun,
-                            float *sums)
+                            const bf16_order *orders, const uint16_t *planes,
+                            const uint16_t *gradient, bool begun, float *sums)
 {
     bf16_terms t = {.row = p->length,
                     .taps = images,
                     .a_tap = planes_elements(p),
                     .blocks = p->blocks,
-                    .last = p->last};
+                    .last = p->last,
+                    .order = orders};
     for (int64_t panel = 0; panel < p->panels; panel++) {
         t.b = gradient + panel * images * gradient_elements(p);
         for (int64_t tile = 0; tile < p->tiles; tile += 2, sums += BF16_SIDE * BF16_SIDE) {
@@ -219,17 +243,21 @@ void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
     uint16_t *planes = g->workspace, *gradient = planes + strip * each;
     float *sums = g->sums;
     double *bias = (double *)(void *)(sums + sums_floats(&p));
+    bf16_order *space = (bf16_order *)(void *)(planes +
+                                               strip * (each + p.panels * gradient_elements(&p)));
+    const bf16_order *orders = s->unit == LKI_BF16_PAIRS ? space : NULL;
     if (g->sample == 0) memset(bias, 0, (size_t)s->filters * sizeof *bias);
+    orders_fill(s, &p, space);
     LKI_ISA_NAME(lki_bf16_begin)(s->unit);
     for (int64_t n = 0; n < count; n += strip) {
         const int64_t images = count - n < strip ? count - n : strip;
         for (int64_t i = 0; i < images; i++) {
             planes_fill(s, &p, g->x + (n + i) * in, planes + i * each);
             for (int64_t panel = 0; panel < p.panels; panel++)
-                gradient_fill(s, &p, g->d_y + (n + i) * pixels * s->filters, panel,
+                gradient_fill(s, &p, orders, g->d_y + (n + i) * pixels * s->filters, panel,
                               gradient + (panel * images + i) * gradient_elements(&p));
         }
-        planes_multiply(s, &p, images, planes, gradient, g->sample + n > 0, sums);
+        planes_multiply(s, &p, images, orders, planes, gradient, g->sample + n > 0, sums);
     }
     LKI_ISA_NAME(lki_bf16_end)(s->unit);
     if (g->d_bias != NULL)
