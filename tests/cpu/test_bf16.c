@@ -234,8 +234,8 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
 }
 
 /* In runs that fill blocks, in frames and lines; rows of whole halves of tiles, an odd number of them; with a stride; images of
- * few pixels, where whole blocks of terms are left out, those of taps that meet none; and a kernel that is so wide that no
- * position of a block has a gradient. */
+ * few pixels, where whole blocks of terms are left out, those of taps that meet none; a kernel that is so wide that no position
+ * of a block has a gradient; and more blocks of positions than are near at once. */
 #define SHAPE(c, f, in_rows, in_columns, k0, k1, s0, s1, p0, p1, d0, d1)                           \
     {                                                                                              \
         .groups = 1, .channels = c, .filters = f, .in = {in_rows, in_columns},                     \
@@ -256,6 +256,7 @@ static const lki_conv_shape SHAPES[] = {
     SHAPE(32, 40, 3, 16, 3, 3, 1, 1, 1, 1, 1, 1),
     SHAPE(64, 32, 3, 34, 2, 3, 1, 1, 0, 0, 2, 1),
     SHAPE(3, 20, 3, 70, 1, 70, 1, 1, 0, 0, 1, 1),
+    SHAPE(16, 20, 17, 20, 3, 3, 1, 1, 1, 1, 1, 1),
     SHAPE(32, 32, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES };
