@@ -33,7 +33,6 @@
 #define bf16_pack_squares                LKI_ISA_NAME(bf16_pack_squares)
 #define bf16_pass_bytes                  LKI_ISA_NAME(bf16_pass_bytes)
 #define bf16_pass_run                    LKI_ISA_NAME(bf16_pass_run)
-#define bf16_put_tile                    LKI_ISA_NAME(bf16_put_tile)
 #define bf16_rows_tile                   LKI_ISA_NAME(bf16_rows_tile)
 #define bf16_run                         LKI_ISA_NAME(bf16_run)
 #define bf16_workspace_bytes             LKI_ISA_NAME(bf16_workspace_bytes)

@@ -110,10 +110,10 @@ INLINE const uint16_t *bf16_half(const positions *all, int64_t position, int64_t
     return a + (position / all->width * all->pitch + position % all->width) * row;
 }
 
-static void bf16_put_tile(const bf16_pass *p, const positions *all, int64_t image, int64_t from,
-                          int64_t rows, int64_t panel, const float *tile)
+/* Where the rows of a tile go, NULL: no result stands there. They lie far apart, and are asked for. */
+INLINE void bf16_places(const bf16_pass *p, const positions *all, int64_t image, int64_t from,
+                        int64_t rows, int64_t column, float *to[BF16_SIDE])
 {
-    const int64_t column = panel * BF16_SIDE, left = p->columns - column;
     int64_t y = from / all->width, x = from % all->width;
     for (int64_t r = 0; r < rows; r++, x++) {
         if (x == all->width) {
@@ -121,9 +121,10 @@ static void bf16_put_tile(const bf16_pass *p, const positions *all, int64_t imag
             y++;
         }
         const int64_t n = image + y / all->height, line = y % all->height;
+        to[r] = NULL;
         if (x >= p->grid[1] || line >= p->grid[0]) continue;
-        bf16_put_row(p, tile + r * BF16_SIDE, column, left < BF16_SIDE ? left : BF16_SIDE,
-                     p->c + n * p->c_sample + line * p->c_row + x * p->c_pixel + column);
+        to[r] = p->c + n * p->c_sample + line * p->c_row + x * p->c_pixel + column;
+        for (int i = 0; i < BF16_SIDE; i += 16) __builtin_prefetch(to[r] + i, 1);
     }
 }
 
@@ -141,13 +142,18 @@ static void bf16_run(const bf16_pass *p, lki_bf16_unit unit, const positions *al
         t.a_tap = p->tap_step[0] * p->frame.size[1] * p->channels;
     }
     for (; panel < last; panel++) {
+        const int64_t column = panel * BF16_SIDE, after = p->columns - column;
+        const int64_t columns = after < BF16_SIDE ? after : BF16_SIDE;
         t.b = p->b + panel * BF16_SIDE * p->terms;
         for (int64_t first = 0; first < all->count; first += BF16_SIDE) {
             const int64_t left = all->count - first, rows = left < BF16_SIDE ? left : BF16_SIDE;
             const uint16_t *half[2] = {bf16_half(all, first, row, a),
                                        bf16_half(all, first + BF16_HALF, row, a)};
+            float *to[BF16_SIDE];
+            bf16_places(p, all, image, first, rows, column, to);
             LKI_ISA_NAME(lki_bf16_tile)(unit, &t, half, rows, tile, false);
-            bf16_put_tile(p, all, image, first, rows, panel, tile);
+            for (int64_t r = 0; r < rows; r++)
+                if (to[r] != NULL) bf16_put_row(p, tile + r * BF16_SIDE, column, columns, to[r]);
         }
     }
 }

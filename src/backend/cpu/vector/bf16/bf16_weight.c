@@ -128,9 +128,12 @@ static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const flo
         for (int64_t at = 0; at < p->length; at += BF16_TERMS) {
             for (int64_t k = 0; k < BF16_TERMS; k++, next = place_next(p, next))
                 from[k] = planes_source(s, p, image, phase, next);
-            for (int64_t g = 0; g < p->groups; g++)
+            for (int64_t g = 0; g < p->groups; g++) {
+                for (int64_t k = 0; k < BF16_TERMS; k++)
+                    if (from[k] != NULL) __builtin_prefetch(from[k] + (g + 2) * BF16_HALF);
                 bf16_turn_terms(from, g * BF16_HALF, s->channels, p->length,
                                 to + (i * p->groups + g) * BF16_HALF * p->length + at);
+            }
         }
     }
 }
@@ -206,17 +209,19 @@ static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64
 /* Sums of taps that lie side by side in the weight. */
 INLINE void planes_run(int64_t taps, const float *from, int64_t step, float *to)
 {
-    for (int64_t tap = 0; tap < taps; tap++) to[tap] = lki_flush(from[tap * step]);
+    for (int64_t tap = 0; tap < taps; tap++) to[tap] = from[tap * step];
 }
 
 /* In the order of the parameter, [filter][channel][tap]; 16 channels of 32 filters stay in the nearest cache. */
-static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const float *sums,
+static void planes_write(const lki_conv_shape *s, const bf16_planes *p, float *sums,
                          float *d_weight)
 {
     const int64_t all = s->kernel[0] * s->kernel[1], tile = BF16_HALF * BF16_SIDE;
     const int64_t first = p->taps[0].skipped * s->kernel[1] + p->taps[1].skipped;
     const int64_t taps = p->taps[0].count * p->taps[1].count;
     const int64_t run = p->taps[1].count == s->kernel[1] ? taps : p->taps[1].count;
+    for (int64_t i = 0; i < sums_floats(p); i += LANES)
+        vf_store(sums + i, vf_flush(vf_load(sums + i)));
     if (taps < all)
         memset(d_weight, 0, (size_t)(s->filters * s->channels * all) * sizeof *d_weight);
     for (int64_t panel = 0; panel < p->panels; panel++)
