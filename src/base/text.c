@@ -115,3 +115,9 @@ const char *lki_text_count(char out[LKI_NUMBER_SIZE], int64_t count)
     out[used] = '\0';
     return out;
 }
+
+bool lki_text_ends(const char *text, const char *end)
+{
+    const size_t length = strlen(text), own = strlen(end);
+    return length > own && strcmp(text + length - own, end) == 0;
+}

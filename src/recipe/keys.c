@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "core/op.h"
 #include "models/zoo.h"
 #include "optim/optimizer.h"
@@ -186,11 +187,10 @@ static void print_defaults(const char *key, char *out, size_t size)
 
 const char *lki_key_help(lki_key key, char out[LKI_KEY_HELP_SIZE])
 {
-    static const char goes_on[] = "null: ";
     const char *help = lki_key_rows[key].help;
-    const size_t length = strlen(help), end = sizeof goes_on - 1;
+    const size_t length = strlen(help);
     snprintf(out, LKI_KEY_HELP_SIZE, "%s", help);
-    if (length >= end && length < LKI_KEY_HELP_SIZE && strcmp(help + length - end, goes_on) == 0)
+    if (length < LKI_KEY_HELP_SIZE && lki_text_ends(help, "null: "))
         print_defaults(lki_key_own_name(key), out + length, LKI_KEY_HELP_SIZE - length);
     return out;
 }

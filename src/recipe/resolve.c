@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "core/range.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
@@ -224,11 +225,8 @@ static const char *const array_ends[] = {".npy", ".npz", NULL};
 
 static bool ends_in(const char *const *ends, const char *path)
 {
-    const size_t length = strlen(path);
-    for (; *ends != NULL; ends++) {
-        const size_t end = strlen(*ends);
-        if (length > end && strcmp(path + length - end, *ends) == 0) return true;
-    }
+    for (; *ends != NULL; ends++)
+        if (lki_text_ends(path, *ends)) return true;
     return false;
 }
 

@@ -78,12 +78,25 @@ static void in_any_rounding_mode(void **state)
     }
 }
 
+static void ends_have_something_in_front(void **state)
+{
+    (void)state;
+    assert_true(lki_text_ends("table.csv", ".csv"));
+    assert_true(lki_text_ends("a.csv.csv", ".csv"));
+    assert_false(lki_text_ends(".csv", ".csv"));
+    assert_false(lki_text_ends("csv", ".csv"));
+    assert_false(lki_text_ends("", ".csv"));
+    assert_false(lki_text_ends("table.csv.gz", ".csv"));
+    assert_false(lki_text_ends("table.CSV", ".csv"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_and_exact),
         cmocka_unit_test(in_any_locale),
         cmocka_unit_test(in_any_rounding_mode),
+        cmocka_unit_test(ends_have_something_in_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,7 @@ INLINE const float *planes_source(const lki_conv_shape *s, const bf16_planes *p,
                : image + (y * s->in[1] + x) * s->channels;
 }
 
+/* Pixels of so many positions are more streams than a processor foresees: the next but one of each is asked for. */
 static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const float *image,
                         uint16_t *to)
 {
