@@ -34,22 +34,38 @@
 #endif
 #define PANEL (2 * LANES)
 
+/* Where every third row of a begins, where rows are not a constant apart. An address is a register, and a second one or its
+ * double: of 12 rows four registers and their distance are enough, where compilers take one for each, and have not so many. */
+enum { TILE_THIRDS = (TILE_ROWS + 2) / 3 };
+INLINE void tile_thirds(const int R, const float *at[TILE_THIRDS], const float *a, int64_t row)
+{
+    UNROLL
+    for (int i = 0; i < (R + 2) / 3; i++) {
+        at[i] = a + 3 * i * row;
+        __asm__("" : "+r"(at[i])); /* what it has to do with the others is forgotten */
+    }
+}
+
 /* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. With each term two
  * lines are fetched that are needed later, ahead + k * pace and beyond + k * stride; NULL: none. */
 INLINE void tile_run_fetch(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                            const float *b, int64_t depth, const float *ahead, int64_t pace,
                            const float *beyond, int64_t stride)
 {
+    const bool thirds = !__builtin_constant_p(row);
+    const float *at[TILE_THIRDS];
+    if (thirds) tile_thirds(R, at, a, row);
     for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
         if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
         if (beyond != NULL) __builtin_prefetch(beyond + k * stride);
         const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
         UNROLL
         for (int r = 0; r < R; r++) {
-            const vf x = vf_set(a[r * row]);
+            const vf x = vf_set(thirds ? at[r / 3][r % 3 * row] : a[r * row]);
             acc[r][0] = vf_fma(x, b0, acc[r][0]);
             acc[r][1] = vf_fma(x, b1, acc[r][1]);
         }
+        for (int i = 0; i < (R + 2) / 3 && thirds; i++) at[i] += step;
     }
 }
 INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
