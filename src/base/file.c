@@ -107,12 +107,6 @@ void lki_file_close(lki_file *file)
     *file = (lki_file){.data = NULL};
 }
 
-bool lki_file_ends(const char *path, const char *end)
-{
-    const size_t length = strlen(path), own = strlen(end);
-    return length > own && strcmp(path + length - own, end) == 0;
-}
-
 bool lki_folder_is(const char *path)
 {
     struct stat info;

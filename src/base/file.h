@@ -53,9 +53,6 @@ int lki_lock(int descriptor);
  * example. */
 lks_status lki_fail_io(const char *what, const char *path, int error);
 
-/* Whether a path ends so, such as with ".npy", and has more than that. */
-bool lki_file_ends(const char *path, const char *end);
-
 /* Whether it is a folder, or a link to one. */
 bool lki_folder_is(const char *path);
 

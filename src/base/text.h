@@ -30,7 +30,7 @@ const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number);
 const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number);
 /* 60000 -> "60,000" */
 const char *lki_text_count(char out[LKI_NUMBER_SIZE], int64_t count);
-/* Whether a text has this end, and something in front of it. */
+/* Whether a text, such as a path, has this end (".npy"), and something in front of it. */
 bool lki_text_ends(const char *text, const char *end);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "recipe/text/setting.h"
 
 /* "3x3" and "0.1,0.2" are lists. */
@@ -70,8 +71,7 @@ static void add_word(lki_heap *heap, lki_line *line, const char *word)
         return;
     }
     const char *key = lki_heap_copy(heap, word, (size_t)(equals - word));
-    const size_t length = strlen(key);
-    if (length > 5 && strcmp(key + length - 5, "_init") == 0)
+    if (lki_text_ends(key, "_init"))
         add_init(heap, line, key, equals + 1);
     else
         lki_line_add(heap, line, key, equals + 1);

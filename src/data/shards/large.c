@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 /* Cuts "x.h5:/group/x" behind the file that is there; *dataset: NULL where `name` is a file, or nothing. */
 static bool cut_name(char path[LKI_SHARDS_PATH], const char **dataset, const char *name)
@@ -39,7 +40,7 @@ static lks_status open_file(lki_large *a, const char *dataset)
                         "'%s' is no HDF5 file, or one that was cut off at its begin: it has no "
                         "dataset '%s'",
                         path, dataset);
-    if (lki_file_ends(path, ".h5") || lki_file_ends(path, ".hdf5"))
+    if (lki_text_ends(path, ".h5") || lki_text_ends(path, ".hdf5"))
         if (access(path, F_OK) == 0)
             return LKI_FAIL(LKS_E_FORMAT, "'%s' is no HDF5 file: it does not begin as one", path);
     LKI_TRY(lki_file_open(&a->file, a->context, path));

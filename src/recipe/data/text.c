@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "data/text/tokenizer.h"
 #include "data/text/windows.h"
@@ -38,7 +39,7 @@ static lks_tokenizer *find_made(lki_config *config, lks_context *context, const 
     const char *path = lki_text_find(config, folder, begin, ".vocabulary");
     if (path == NULL || lks_tokenizer_open(&tokenizer, context, path) != LKS_OK) return NULL;
     snprintf(end, sizeof end, "-%016" PRIx64 ".vocabulary", lks_tokenizer_hash(tokenizer));
-    if (lki_file_ends(path, end)) return tokenizer;
+    if (lki_text_ends(path, end)) return tokenizer;
     lks_tokenizer_destroy(tokenizer);
     return NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/text.h"
 
 static const char *const split_words[LKI_SPLITS] = {"train training", "valid val validation dev",
                                                     "test"};
@@ -15,7 +16,7 @@ static const char *const ends[] = {".txt", ".txt.gz", ".tokens"};
 static bool is_text_name(const char *name)
 {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (name[0] != '.' && lki_file_ends(name, ends[i])) return true;
+        if (name[0] != '.' && lki_text_ends(name, ends[i])) return true;
     return false;
 }
 
@@ -135,7 +136,7 @@ const char *lki_text_find(lki_config *config, const char *folder, const char *be
     if (open == NULL) return NULL;
     for (const struct dirent *entry; name == NULL && (entry = readdir(open)) != NULL;) {
         if (strncmp(entry->d_name, begin, strlen(begin)) != 0) continue;
-        if (lki_file_ends(entry->d_name, end))
+        if (lki_text_ends(entry->d_name, end))
             name = lki_heap_format(&config->heap, "%s/%s", folder, entry->d_name);
     }
     closedir(open);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "recipe/text/emit.h"
 
 enum { MAX_LAYERS = 64, NUMBERS = 4, MAX_BYTES = 1 << 16, LAST = -1 };
@@ -299,8 +300,7 @@ lks_status lki_network_file_read(const lki_yaml **out, lki_heap *heap, const cha
 
 bool lki_network_file_has_lines(const char *path)
 {
-    const size_t length = strlen(path);
-    return length > 4 && strcmp(path + length - 4, ".txt") == 0;
+    return lki_text_ends(path, ".txt");
 }
 
 bool lki_network_file_is(const lki_yaml *root)

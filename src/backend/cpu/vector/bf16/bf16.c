@@ -99,8 +99,7 @@ INLINE void bf16_put_row(const bf16_pass *p, const float *row, int64_t column, i
 typedef struct positions {
     int64_t count;         /* in an image, */
     int64_t width, height; /* so many beside and above each other, */
-    int64_t
-        pitch; /* and from row to row in what a tile reads; it is the width, or that has whole halves of tiles */
+    int64_t pitch;         /* from row to row in what a tile reads */
 } positions;
 
 /* What a half of a tile reads, from a position on. */

@@ -251,7 +251,7 @@ void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
     double *bias = (double *)(void *)(sums + sums_floats(&p));
     bf16_order *space = (bf16_order *)(void *)(planes +
                                                strip * (each + p.panels * gradient_elements(&p)));
-    const bf16_order *orders = s->unit == LKI_BF16_PAIRS ? space : NULL;
+    const bf16_order *orders = orders_of(s, &p) > 0 ? space : NULL;
     if (g->sample == 0) memset(bias, 0, (size_t)s->filters * sizeof *bias);
     orders_fill(s, &p, space);
     LKI_ISA_NAME(lki_bf16_begin)(s->unit);
