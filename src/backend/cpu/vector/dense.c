@@ -152,12 +152,12 @@ INLINE void multiply_narrow(const int V, const product *p, int64_t rows)
 
 static void vector_dense_multiply(const product *p, int64_t rows)
 {
-    if (p->narrow && p->columns <= LANES) {
-        multiply_narrow(2, p, rows);
+    if (p->narrow && narrow_panel(p->columns)) {
+        multiply_narrow(4, p, rows);
         return;
     }
     if (p->narrow) {
-        multiply_narrow(4, p, rows);
+        multiply_narrow(2, p, rows);
         return;
     }
     if (p->columns <= LANES && rows_spread(p->a_row)) {

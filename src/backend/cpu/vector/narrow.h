@@ -14,6 +14,12 @@
 /* Accumulators of both kinds take the same registers. */
 #define NARROW_ROWS (LANES == 16 ? TILE_ROWS : TILE_ROWS / 2)
 
+/* Whether V is 4, not 2: never where a vector holds all columns of a narrow result. */
+INLINE bool narrow_panel(int64_t columns)
+{
+    return LANES < LKI_NARROW && columns > LANES;
+}
+
 /* As doubles: a number in all lanes, a float in all lanes, and LANES / 2 floats; and c + a * b, where a * b is exact. */
 #if defined(__AVX512F__)
 INLINE vd vd_set(double x)

@@ -178,16 +178,19 @@ INLINE void tile_run_pairs(const int R, const bool half, vf acc[][2], const floa
                            int64_t gap, const float *b, const int pitch, int64_t depth,
                            const float *ahead, int64_t pace, const float *beyond)
 {
-    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += pitch) {
+    const float *at[TILE_THIRDS];
+    tile_thirds(R, at, a, row);
+    for (int64_t k = 0; k < depth; k++, b += pitch) {
         if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
         if (beyond != NULL) __builtin_prefetch(beyond + k * pace);
         const vf column = vf_load(b);
         UNROLL
         for (int r = 0; r < R; r++) {
-            const float *one = a + r * row, *other = one + gap;
+            const float *one = at[r / 3] + r % 3 * row, *other = at[r / 3] + (r % 3 * row + gap);
             acc[r][0] = vf_fma(half ? vf_load(one) : vf_set(*one), column, acc[r][0]);
             acc[r][1] = vf_fma(half ? vf_load(other) : vf_set(*other), column, acc[r][1]);
         }
+        for (int i = 0; i < (R + 2) / 3; i++) at[i] += half ? LANES : 1;
     }
 }
 

@@ -167,10 +167,10 @@ INLINE void sweep_rows(const int V, const bool many, const sweep *s, const int64
 
 INLINE void sweep_grid(const sweep *s)
 {
-    if (s->narrow && s->columns <= LANES)
-        sweep_rows(2, false, s, s->taps, s->depth, s->columns);
-    else if (s->narrow)
+    if (s->narrow && narrow_panel(s->columns))
         sweep_rows(4, false, s, s->taps, s->depth, s->columns);
+    else if (s->narrow)
+        sweep_rows(2, false, s, s->taps, s->depth, s->columns);
     else if (s->many)
         sweep_rows(0, true, s, s->taps, s->depth, s->columns);
     else

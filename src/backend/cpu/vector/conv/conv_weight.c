@@ -180,10 +180,10 @@ static void weight_panels(const strip *whole, int64_t group, const float *x, int
     for (int64_t f = 0; f < filters; f += PANEL, at += each, dy += s.pixels * PANEL)
         if (!is_narrow(s.shape))
             weight_run(0, &s, x, count, dy, at);
-        else if (filters - f <= LANES)
-            weight_run(2, &s, x, count, dy, at);
-        else
+        else if (narrow_panel(filters - f))
             weight_run(4, &s, x, count, dy, at);
+        else
+            weight_run(2, &s, x, count, dy, at);
 }
 
 /* Values of x that lie side by side under one tap, or under a row of taps. */
