@@ -244,7 +244,7 @@ typedef struct lks_op_report {
     int time_count;
     double peak;        /* of the thread, as lks_peak() measures it */
     int64_t slice;      /* samples that the kernel takes at a time */
-    char algorithm[40]; /* that the kernel chose; may be empty */
+    char algorithm[48]; /* that the kernel chose; may be empty */
 } lks_op_report;
 
 /* Checks and times the operation that makes `tensor`, with inputs of the shapes that its graph gives

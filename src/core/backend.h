@@ -143,7 +143,7 @@ typedef struct lki_needs {
         columns; /* of rows: workers are better given so many elements of all rows than some rows; 0: not */
     size_t
         state_bytes; /* of a kernel that follows: of a sample, what positions leave for those behind them */
-    char algorithm[40]; /* for people */
+    char algorithm[48]; /* for people */
 } lki_needs;
 
 /* A kernel's plan; each kernel embeds it first. The model allocates kernel->plan_bytes of zeroed

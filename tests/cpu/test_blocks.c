@@ -1,5 +1,5 @@
 /*
- * Convolution + relu + max-pooling in one pass (vector/conv/block.c) against its definition in bits: scalar
+ * Convolution + activation + max-pooling in one pass (vector/conv/block.c) against its definition in bits: scalar
  * loops that take the terms of every sum in the written order, whatever the width of vectors. Runs of
  * kernel columns x channels are longer and shorter than what registers hold at a time.
  */
@@ -10,7 +10,7 @@
 typedef struct block_case {
     lki_block_shape s;
     int64_t count, image, pooled, where_bytes, run, weights;
-    lkt_floats x, w, bias, d_out, out, d_x;
+    lkt_floats x, w, bias, d_out, out, least, other, d_x;
     uint8_t *where;
     void *packed, *space, *sums;
 } block_case;
@@ -31,6 +31,8 @@ static block_case block_make(const lki_vector *v, lkt_random *random, lki_block_
     c.bias = lkt_floats_make(random, s.filters);
     c.d_out = lkt_floats_make(random, c.count * c.pooled);
     c.out = lkt_floats_make(random, c.count * c.pooled);
+    c.least = lkt_floats_make(random, c.count * c.pooled);
+    c.other = lkt_floats_make(random, c.count * c.pooled);
     c.d_x = lkt_floats_make(random, c.count * c.image + lki_block_slack(&s));
     c.where = lkt_scratch((size_t)(c.count * c.where_bytes));
     c.packed = lkt_scratch(v->block->packed_bytes(&c.s));
@@ -42,7 +44,7 @@ static block_case block_make(const lki_vector *v, lkt_random *random, lki_block_
 
 static void block_free(block_case *c)
 {
-    lkt_floats *all[] = {&c->x, &c->w, &c->bias, &c->d_out, &c->out, &c->d_x};
+    lkt_floats *all[] = {&c->x, &c->w, &c->bias, &c->d_out, &c->out, &c->least, &c->other, &c->d_x};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
     free(c->where);
     free(c->packed);
@@ -95,23 +97,53 @@ static float convolution(const block_case *c, const float *image, int64_t y, int
     return (float)(total + (double)(group + block)) + c->bias.at[f];
 }
 
-static void check_forward(const lki_vector *v, const block_case *c)
+/* What the pooled value `i` of all images is made of. */
+static lkt_pooled pooled_of(const block_case *c, int64_t i, bool relu)
+{
+    const int64_t f = i % c->s.filters, window = i / c->s.filters % (c->s.rows * c->s.columns);
+    const int places = (int)(c->s.window * c->s.window);
+    float from[9];
+    for (int p = 0; p < places; p++)
+        from[p] = convolution(c, c->x.at + i / c->pooled * c->image, row_of(c, window, p),
+                              column_of(c, window, p), f);
+    return lkt_pool(from, places, relu);
+}
+
+static void run_forward(const lki_vector *v, const block_case *c, bool relu)
 {
     for (int64_t n = 0; n < c->count; n++)
         v->block->forward(&c->s, c->x.at + n * c->image, c->packed, c->bias.at,
-                          c->out.at + n * c->pooled, c->where + n * c->where_bytes, c->space);
+                          c->out.at + n * c->pooled, relu ? NULL : c->least.at + n * c->pooled,
+                          c->where + n * c->where_bytes, c->space);
     for (int64_t i = 0; i < c->count * c->pooled; i++) {
-        const int64_t f = i % c->s.filters, window = i / c->s.filters % (c->s.rows * c->s.columns);
-        float best = 0;
-        int place = LKI_BLOCK_OFF;
-        for (int p = 0; p < c->s.window * c->s.window; p++) {
-            const float y = convolution(c, c->x.at + i / c->pooled * c->image, row_of(c, window, p),
-                                        column_of(c, window, p), f);
-            if (y >= LKI_TINY && y > best) best = y, place = p;
-        }
-        lkt_same(v, "out", c->out.at + i, &best, 1);
-        assert_int_equal(where_of(c, i), place);
+        const lkt_pooled expected = pooled_of(c, i, relu);
+        lkt_same(v, "out", c->out.at + i, &expected.high, 1);
+        if (!relu) lkt_same(v, "least", c->least.at + i, &expected.low, 1);
+        assert_int_equal(where_of(c, i), expected.where);
     }
+}
+
+/* Of what an activation might make of both, numbers here, the larger; filters are cut behind whole vectors. */
+static void check_choice(const lki_vector *v, const block_case *c)
+{
+    const size_t bytes = sizeof(float) * (size_t)(c->count * c->pooled);
+    const int64_t cut[] = {0, c->s.filters / 16 * 16, c->s.filters};
+    float *result = lkt_scratch(bytes);
+    memcpy(result, c->d_out.at, bytes);
+    run_forward(v, c, false);
+    for (int64_t n = 0; n < c->count; n++)
+        for (int part = 0; part < 2; part++)
+            v->block->choose(&c->s, cut[part], cut[part + 1], result + n * c->pooled,
+                             c->other.at + n * c->pooled, c->out.at + n * c->pooled,
+                             c->least.at + n * c->pooled, c->where + n * c->where_bytes);
+    for (int64_t i = 0; i < c->count * c->pooled; i++) {
+        const lkt_pooled of = pooled_of(c, i, false);
+        const bool lower = c->other.at[i] > c->d_out.at[i];
+        lkt_same(v, "result", result + i, (lower ? c->other.at : c->d_out.at) + i, 1);
+        lkt_same(v, "chosen", c->out.at + i, lower ? &of.low : &of.high, 1);
+        assert_int_equal(where_of(c, i), lower ? of.where / 16 : of.where % 16);
+    }
+    free(result);
 }
 
 /* Strips of pooled rows, and how many of them are a block of d_weight: the documented rules. */
@@ -231,7 +263,8 @@ static void activate(block_case *c, lkt_random *random, activity how)
 static void check_shape(const lki_vector *v, lkt_random *random, lki_block_shape s, bool thorough)
 {
     block_case c = block_make(v, random, s);
-    check_forward(v, &c);
+    check_choice(v, &c);
+    run_forward(v, &c, true);
     check_backward(v, &c, true);
     for (activity how = EVERY; thorough && how <= SOME; how++) {
         activate(&c, random, how);

@@ -385,7 +385,8 @@ static void check_block(const lki_vector *v, lkt_random *random, form k, int win
     c.x = lkt_floats_make(random, in[0] * in[1] * s.channels);
     c.w = lkt_floats_make(random, k.kernel * k.kernel * s.channels * s.filters);
     c.bias = lkt_floats_make(random, s.filters);
-    lkt_floats y = lkt_floats_make(random, n);
+    lkt_floats y = lkt_floats_make(random, n), least = lkt_floats_make(random, n);
+    const bool relu = lkt_random_below(random, 2) == 0;
     uint8_t *where = lkt_scratch((size_t)(s.rows * s.columns * lki_block_where(&s)));
     void *packed = lkt_scratch(v->block->packed_bytes(&s));
     void *space = lkt_scratch(v->block->workspace_bytes(&s));
@@ -395,23 +396,24 @@ static void check_block(const lki_vector *v, lkt_random *random, form k, int win
     for (s.part = 0; s.part < s.parts; s.part++) {
         memset(space, 0x7f,
                v->block->workspace_bytes(&s)); /* what another part left is not there */
-        v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, where, space);
+        v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, relu ? NULL : least.at, where,
+                          space);
     }
     definition(k, 1, c.x.at, in, s.channels, none, u, out, s.filters, sums);
     for (int64_t i = 0; i < n; i++) {
         const int64_t f = i % s.filters, at = i / s.filters;
-        float best = 0;
-        int place = LKI_BLOCK_OFF;
+        float from[9];
         for (int p = 0; p < window * window; p++) {
             const int64_t row = at / s.columns * step + p / window;
             const int64_t column = at % s.columns * step + p % window;
-            const float found = sums[(row * out[1] + column) * s.filters + f] + c.bias.at[f];
-            if (found >= LKI_TINY && found > best) best = found, place = p;
+            from[p] = sums[(row * out[1] + column) * s.filters + f] + c.bias.at[f];
         }
-        lkt_same(v, "pooled", y.at + i, &best, 1);
-        assert_int_equal(where[at * lki_block_where(&s) + f], place);
+        const lkt_pooled expected = lkt_pool(from, window * window, relu);
+        lkt_same(v, "pooled", y.at + i, &expected.high, 1);
+        if (!relu) lkt_same(v, "least", least.at + i, &expected.low, 1);
+        assert_int_equal(where[at * lki_block_where(&s) + f], expected.where);
     }
-    lkt_floats *floats[] = {&c.x, &c.w, &c.bias, &y};
+    lkt_floats *floats[] = {&c.x, &c.w, &c.bias, &y, &least};
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) lkt_floats_free(floats[i]);
     void *const made[] = {where, packed, space, u, sums};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) free(made[i]);

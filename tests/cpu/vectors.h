@@ -73,5 +73,28 @@ static inline void lkt_same(const lki_vector *v, const char *what, const float *
                      (double)found[i], (double)expected[i]);
 }
 
+/* What the values of a window are pooled to (lki_vector_block.forward). */
+typedef struct lkt_pooled {
+    float high, low;
+    int where;
+} lkt_pooled;
+
+static inline lkt_pooled lkt_pool(const float *from, int places, bool relu)
+{
+    lkt_pooled p = {.where = relu ? LKI_BLOCK_OFF : 0};
+    for (int i = 0; i < places; i++) {
+        const float y = lki_flush(from[i]);
+        if ((!relu && i == 0) || y > p.high) {
+            p.high = y;
+            p.where = (relu ? 0 : p.where / 16 * 16) + i;
+        }
+        if (!relu && (i == 0 || y < p.low)) {
+            p.low = y;
+            p.where = p.where % 16 + 16 * i;
+        }
+    }
+    return p;
+}
+
 #endif
 #endif

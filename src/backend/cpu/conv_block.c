@@ -1,5 +1,9 @@
-/* conv2d + relu + max_pool [+ dropout] [+ flatten] as one kernel: vector/conv/block.c has the loops
- * (Winograd's: vector/conv/winograd_pool.c), this file borders, dropout, the order of flatten, and PyTorch's order of weights. */
+/* conv2d + activation + max_pool [+ dropout] [+ flatten] as one kernel: vector/conv/block.c has the loops
+ * (Winograd's: vector/conv/winograd_pool.c), this file borders, dropout, the order of flatten, and PyTorch's order of weights.
+ *
+ * The activation is relu, whose maximum is that of the largest value, or gelu or silu. These fall up to their one
+ * minimum and rise behind it, so that the maximum of a window is that of its largest or of its least value: both are
+ * pooled, and the larger result stays, with what it was made of, from which backward has the derivative. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +19,8 @@ typedef struct block_plan {
     int64_t image;  /* elements of the image with its border, and of what is behind it */
     int64_t pooled; /* elements of the pooled image */
     bool bias, flatten, dropout;
+    const lki_vector_activation *function; /* NULL: relu */
+    float constant;
     lki_bernoulli event;
     float scale;
     size_t borders, d_borders, values, dropped; /* offsets in the workspace */
@@ -56,8 +62,10 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_
     const bool two = pool->kernel[0] == 2 && pool->stride[0] == 2;
     if (!two && (pool->kernel[0] != 3 || pool->stride[0] < 2 || pool->stride[0] > 3))
         return "pooling other than 2x2, 3x3 and 3x3 with stride 2";
-    /* Its three passes would be faster; of 5 x 5 taps it has no gradient of the weight. */
-    if ((!two || conv.channels * conv.filters > 128 * 128) && conv.kernel[0] == 3 &&
+    /* Its three passes would be faster, behind gelu always, as that leaves a gradient in each window, and relu in half of
+     * them; of 5 x 5 taps it has no gradient of the weight. */
+    const bool relu = member(cluster, LKI_OP_RELU) != NULL;
+    if ((!two || !relu || conv.channels * conv.filters > 128 * 128) && conv.kernel[0] == 3 &&
         lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
         return "more gradients than Winograd's algorithm has products";
     if (!has_positions(&conv)) return "an image with more than 2^31 elements";
@@ -71,10 +79,19 @@ static size_t book(size_t *total, int64_t elements, size_t size)
     return offset;
 }
 
-/* Of a sample. */
+/* Of a sample: places, and behind them, where the activation is not relu, what it was given there. */
 static int64_t where_bytes(const block_plan *p)
 {
     return p->shape.rows * p->shape.columns * lki_block_where(&p->shape);
+}
+static int64_t kept_bytes(const block_plan *p)
+{
+    const int64_t given = p->function != NULL ? p->pooled * (int64_t)sizeof(float) : 0;
+    return where_bytes(p) + (given + 31) / 32 * 32;
+}
+static float *given_of(const block_plan *p, const lki_args *args, int64_t sample)
+{
+    return (float *)(void *)((char *)args->saved + sample * kept_bytes(p) + where_bytes(p));
 }
 
 static lks_status plan_block(lki_plan *plan)
@@ -105,6 +122,10 @@ static lks_status plan_block(lki_plan *plan)
     p->bias = conv.bias;
     p->flatten = member(cluster, LKI_OP_FLATTEN) != NULL;
     p->dropout = dropout != NULL;
+    p->function = NULL;
+    if (cluster->node[1]->op != LKI_OP_RELU)
+        p->function =
+            &p->cpu.vector->activation[lki_cpu_activation_of(cluster->node[1], &p->constant)];
     p->scale = 1.0f;
     if (dropout != NULL) {
         p->event = lki_bernoulli_make(((const lks_dropout_opts *)dropout->attr)->probability);
@@ -114,11 +135,11 @@ static lks_status plan_block(lki_plan *plan)
     *total = lki_align(p->cpu.vector->block->workspace_bytes(&p->shape));
     p->borders = book(total, p->framed ? p->image : 0, sizeof(float));
     p->d_borders = book(total, p->framed ? p->image : 0, sizeof(float));
-    p->values = book(total, 2 * p->pooled, sizeof(float));
+    p->values = book(total, (p->function != NULL ? 4 : 2) * p->pooled, sizeof(float));
     p->dropped = book(total, p->pooled, 1);
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
-    plan->needs.saved_bytes = (size_t)where_bytes(p);
+    plan->needs.saved_bytes = (size_t)kept_bytes(p);
     plan->needs.sums_bytes = p->cpu.vector->block->sums_bytes(&p->shape);
     static const char *const forward[] = {"", ", winograd f2", ", winograd f4"};
     snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s%s, sparse backward",
@@ -165,22 +186,45 @@ static void drop(const block_plan *p, const lki_args *args, int64_t sample, floa
                                             dropped[i * filters + f] * LKI_BLOCK_OFF);
 }
 
+/* The filters that a call has. */
+static void filters_of(const block_plan *p, const lki_args *args, int64_t *begin, int64_t *end)
+{
+    const int64_t filters = p->shape.filters, panel = 2 * p->cpu.vector->lanes;
+    lki_part_of(args->part, args->parts, (filters + panel - 1) / panel, begin, end);
+    *begin *= panel;
+    *end = *end * panel < filters ? *end * panel : filters;
+}
+
 /* Pooled values as flatten's output: those of the filters that the call has. */
 static void flatten(const block_plan *p, const lki_args *args, const float *values, float *out)
 {
     const lki_vector_element *element = p->cpu.vector->element;
-    const int64_t filters = p->shape.filters, panel = 2 * p->cpu.vector->lanes;
-    const int64_t positions = p->shape.rows * p->shape.columns;
+    const int64_t filters = p->shape.filters, positions = p->shape.rows * p->shape.columns;
     int64_t begin, end;
-    lki_part_of(args->part, args->parts, (filters + panel - 1) / panel, &begin, &end);
-    begin *= panel;
-    end = end * panel < filters ? end * panel : filters;
+    filters_of(p, args, &begin, &end);
     if (end - begin < filters) {
         float *own = cpu_conv_block_floats(args, p->values) + p->pooled;
         element->move(positions, end - begin, values + begin, filters, own, end - begin, false);
         values = own;
     }
     element->transpose(positions, end - begin, values, out + begin * positions, false);
+}
+
+/* What the activation makes of the largest, which are in `given`, and of the least. */
+static void activate(const block_plan *p, const lki_args *args, float *given, const float *least,
+                     float *values, uint8_t *where)
+{
+    const int64_t filters = p->shape.filters;
+    float *other = cpu_conv_block_floats(args, p->values) + 3 * p->pooled;
+    int64_t begin, end;
+    filters_of(p, args, &begin, &end);
+    const bool all = end - begin == filters;
+    const int64_t count = all ? p->pooled : end - begin, step = all ? p->pooled : filters;
+    for (int64_t at = begin; at < p->pooled; at += step) {
+        p->function->forward(count, p->constant, given + at, values + at);
+        p->function->forward(count, p->constant, least + at, other + at);
+    }
+    p->cpu.vector->block->choose(&p->shape, begin, end, values, other, given, least, where);
 }
 
 static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *args)
@@ -192,10 +236,14 @@ static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *a
     for (int64_t s = 0; s < args->count; s++) {
         float *out = (float *)args->out + s * p->pooled;
         float *values = p->flatten ? cpu_conv_block_floats(args, p->values) : out;
-        uint8_t *where = (uint8_t *)args->saved + s * where_bytes(p);
+        float *given = p->function != NULL ? given_of(p, args, s) : NULL, *least = NULL;
+        if (given != NULL) least = cpu_conv_block_floats(args, p->values) + 2 * p->pooled;
+        uint8_t *where = (uint8_t *)args->saved + s * kept_bytes(p);
         const float *x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in);
         p->cpu.vector->block->forward(&shape, x, args->packed, p->bias ? args->param[1] : NULL,
-                                      values, where, args->workspace);
+                                      given != NULL ? given : values, least, where,
+                                      args->workspace);
+        if (given != NULL) activate(p, args, given, least, values, where);
         if (p->dropout && args->training) drop(p, args, s, values, where);
         if (p->flatten) flatten(p, args, values, out);
     }
@@ -239,11 +287,16 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
                                    cpu_conv_block_floats(args, p->values), false);
         d_out = cpu_conv_block_floats(args, p->values);
     }
+    if (p->function != NULL) {
+        float *d = cpu_conv_block_floats(args, p->values) + p->pooled;
+        p->function->backward(p->pooled, p->constant, given_of(p, args, s), d_out, d, false);
+        d_out = d;
+    }
     if (d_in != NULL && (p->framed || !add)) memset(d_x, 0, sizeof(float) * (size_t)p->image);
     vector->block->backward(
         &p->shape,
         &(lki_block_backward){.x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in),
-                              .where = (const uint8_t *)args->saved + s * where_bytes(p),
+                              .where = (const uint8_t *)args->saved + s * kept_bytes(p),
                               .d_out = d_out,
                               .scale = p->dropout && args->training ? p->scale : 1.0f,
                               .packed = args->packed,
@@ -272,14 +325,18 @@ static const lki_kernel kernel = {
     .backward = cpu_conv_block_backward,
 };
 
-const lki_impl lki_cpu_conv_block_impl = {
-    .name = "conv_block",
-    .pattern = {{.ops = LKI_OPS(CONV2D)},
-                {.ops = LKI_OPS(RELU), .from = {1}},
-                {.ops = LKI_OPS(MAX_POOL), .from = {1}},
-                {.ops = LKI_OPS(DROPOUT), .from = {1}, .optional = true},
-                {.ops = LKI_OPS(FLATTEN), .from = {1}, .optional = true}},
-    .count = 5,
-    .refuses = cpu_conv_block_refuses,
-    .kernel = &kernel,
-};
+#define BLOCK(id, activations)                                                                     \
+    const lki_impl lki_cpu_##id##_impl = {                                                         \
+        .name = #id,                                                                               \
+        .pattern = {{.ops = LKI_OPS(CONV2D)},                                                      \
+                    {.ops = (activations), .from = {1}},                                           \
+                    {.ops = LKI_OPS(MAX_POOL), .from = {1}},                                       \
+                    {.ops = LKI_OPS(DROPOUT), .from = {1}, .optional = true},                      \
+                    {.ops = LKI_OPS(FLATTEN), .from = {1}, .optional = true}},                     \
+        .count = 5,                                                                                \
+        .refuses = cpu_conv_block_refuses,                                                         \
+        .kernel = &kernel,                                                                         \
+    }
+
+BLOCK(conv_block, LKI_OPS(RELU));
+BLOCK(conv_block_gelu, LKI_OPS(GELU) | LKI_OPS(SILU));

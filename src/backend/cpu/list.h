@@ -6,6 +6,7 @@
  * all others. */
 #define LKI_CPU_IMPL_LIST(X)                                                                       \
     X(conv_block)                                                                                  \
+    X(conv_block_gelu)                                                                             \
     X(conv_norm)                                                                                   \
     X(first)                                                                                       \
     X(conv2d_relu)                                                                                 \

@@ -362,9 +362,8 @@ typedef struct lki_vector_conv {
                             const lki_conv_gradient *operands);
 } lki_vector_conv;
 
-/* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pooling of one image whose
- * border is padded already. Pooled values are [rows][columns][filters]. Vectors reach beyond the image: it has
- * lki_block_slack() floats behind it, which may be anything but denormal, where that is not 0. */
+/* block.c: convolution (stride 1, no dilation, one group) + bias + activation + max-pooling of one image with its border.
+ * Pooled values are [rows][columns][filters]. Behind the image are lki_block_slack() floats, any but denormals. */
 typedef struct lki_block_shape {
     int64_t in_rows, in_columns, channels;
     int64_t kernel[2];
@@ -411,13 +410,17 @@ typedef struct lki_vector_block {
                  int parts);
     size_t (*workspace_bytes)(const lki_block_shape *shape);
     size_t (*sums_bytes)(const lki_block_shape *shape);
-    /* `where`: the place of the maximum in its window, row by row, the first of equals, or LKI_BLOCK_OFF
-     * where relu is 0. bias may be NULL. */
+    /* `where`: the place of the maximum in its window, row by row, the first of equals, or LKI_BLOCK_OFF where relu is 0.
+     * bias may be NULL. `least` NULL: relu; else no activation: also the least values, their places times 16 in `where`. */
     void (*forward)(const lki_block_shape *shape, const float *x, const void *packed,
-                    const float *bias, float *out, uint8_t *where, void *workspace);
+                    const float *bias, float *out, float *least, uint8_t *where, void *workspace);
+    /* Then of filters [begin, end): the larger stays in `out`, where an activation made it of `in`, the largest values,
+     * and `other` of the least; what it was made of stays in `in`, its place in `where`. */
+    void (*choose)(const lki_block_shape *shape, int64_t begin, int64_t end, float *out,
+                   const float *other, float *in, const float *least, uint8_t *where);
     void (*backward)(const lki_block_shape *shape, const lki_block_backward *operands);
-    /* The gradients of a replica of so many images: of the weight, [filters][kernel rows][kernel
-     * columns][channels], and behind it of the bias; they lie in `sums`. */
+    /* Gradients of a replica of so many images: of the weight, [filters][kernel rows][kernel columns][channels],
+     * and behind it of the bias; they lie in `sums`. */
     const float *(*gradient)(const lki_block_shape *shape, int64_t samples, void *sums);
 } lki_vector_block;
 

@@ -1,5 +1,5 @@
 /*
- * Convolution + relu + max-pooling in one pass, and a backward pass that skips exact zeros
+ * Convolution + activation + max-pooling in one pass, and a backward pass that skips exact zeros
  * (block_backward.c): behind the pool at most one in four or nine gradients of the convolution's output is
  * not zero, and relu and dropout leave fewer.
  *
@@ -173,7 +173,7 @@ static void convolve_two(const lki_block_shape *s, const float *x, block_row *b,
 
 /* A pooled row: one vector of n filters, of rows whose pixels lie `pixel` apart. */
 INLINE void pool_row(const int window, const lki_block_shape *s, const float *const row[],
-                     int64_t pixel, vf bias, int64_t n, float *out, uint8_t *where)
+                     int64_t pixel, vf bias, int64_t n, float *out, float *least, uint8_t *where)
 {
     for (int64_t c = 0; c < s->columns; c++) {
         vf from[MOST_PLACES];
@@ -184,7 +184,7 @@ INLINE void pool_row(const int window, const lki_block_shape *s, const float *co
                 from[i * window + j] = vf_load(row[i] + (c * s->step + j) * pixel);
         }
         pool_window(window * window, from, bias, n, out + c * s->filters,
-                    where + c * lki_block_where(s));
+                    least != NULL ? least + c * s->filters : NULL, where + c * lki_block_where(s));
     }
 }
 
@@ -198,7 +198,7 @@ INLINE float *waiting_row(const int vectors, const lki_block_shape *s, float *ro
 
 /* Pooled row r of a panel. */
 static void pool_panel(const int vectors, const lki_block_shape *s, float *rows, const float *bias,
-                       int64_t f, int64_t r, float *out, uint8_t *where)
+                       int64_t f, int64_t r, float *out, float *least, uint8_t *where)
 {
     const int64_t pixel = vectors == 2 ? PANEL : LANES, at = r * s->columns;
     for (int64_t v = f; v < s->filters && v < f + PANEL; v += LANES) {
@@ -207,18 +207,18 @@ static void pool_panel(const int vectors, const lki_block_shape *s, float *rows,
         const float *row[3];
         for (int64_t i = 0; i < s->window; i++)
             row[i] = waiting_row(vectors, s, rows, r * s->step + i) + v - f;
+        const int64_t to = at * s->filters + v;
+        float *low = least != NULL ? least + to : NULL;
         if (s->window == 2)
-            pool_row(2, s, row, pixel, more, n, out + at * s->filters + v,
-                     where + at * lki_block_where(s) + v);
+            pool_row(2, s, row, pixel, more, n, out + to, low, where + at * lki_block_where(s) + v);
         else
-            pool_row(3, s, row, pixel, more, n, out + at * s->filters + v,
-                     where + at * lki_block_where(s) + v);
+            pool_row(3, s, row, pixel, more, n, out + to, low, where + at * lki_block_where(s) + v);
     }
 }
 
 /* One panel, all rows. */
 static void forward_panel(const lki_block_shape *s, const float *x, block_row b, const float *bias,
-                          int64_t f, float *out, uint8_t *where, float *rows)
+                          int64_t f, float *out, float *least, uint8_t *where, float *rows)
 {
     const int vectors = panel_vectors(s, f);
     float *spread = rows + waiting_rows(s) * row_floats(s);
@@ -232,17 +232,18 @@ static void forward_panel(const lki_block_shape *s, const float *x, block_row b,
             else
                 convolve_row(vectors, s, &b, to);
         }
-        pool_panel(vectors, s, rows, bias, f, r, out, where);
+        pool_panel(vectors, s, rows, bias, f, r, out, least, where);
     }
 }
 
 static void vector_block_forward(const lki_block_shape *s, const float *x, const void *packed,
-                                 const float *bias, float *out, uint8_t *where, void *workspace)
+                                 const float *bias, float *out, float *least, uint8_t *where,
+                                 void *workspace)
 {
     double *total = workspace;
     float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *rows = group + TILE_ROWS * PANEL;
     if (s->winograd) {
-        LKI_ISA_NAME(lki_winograd_block)(s, x, packed, bias, out, where, workspace);
+        LKI_ISA_NAME(lki_winograd_block)(s, x, packed, bias, out, least, where, workspace);
         return;
     }
     int64_t begin, end;
@@ -251,7 +252,23 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
         forward_panel(s, x,
                       (block_row){.weight = (const float *)packed + f * s->kernel[0] * block_run(s),
                                   .at = {.group = group, .total = total}},
-                      bias, f, out, where, rows);
+                      bias, f, out, least, where, rows);
+}
+
+static void vector_block_choose(const lki_block_shape *s, int64_t begin, int64_t end, float *out,
+                                const float *other, float *in, const float *least, uint8_t *where)
+{
+    for (int64_t i = 0; i < s->rows * s->columns; i++) FOR_VECTORS(f, n, end - begin)
+        {
+            const int64_t at = i * s->filters + begin + f;
+            uint8_t *place = where + i * lki_block_where(s) + begin + f;
+            const vf high = vf_get(out + at, n), low = vf_get(other + at, n);
+            const vm lower = vm_gt(low, high);
+            const vi both = vi_from_bytes(place);
+            vf_put(out + at, vf_blend(lower, low, high), n);
+            vf_put(in + at, vf_blend(lower, vf_get(least + at, n), vf_get(in + at, n)), n);
+            vi_to_bytes(place, vi_blend(lower, both >> 4, both) & vi_set(15));
+        }
 }
 
 const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {
@@ -260,6 +277,7 @@ const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {
     .workspace_bytes = vector_block_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_block_sums_bytes),
     .forward = vector_block_forward,
+    .choose = vector_block_choose,
     .backward = LKI_ISA_NAME(lki_block_backward),
     .gradient = LKI_ISA_NAME(lki_block_gradient),
 };

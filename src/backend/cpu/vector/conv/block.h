@@ -2,6 +2,8 @@
 #ifndef LKI_CPU_VECTOR_BLOCK_H
 #define LKI_CPU_VECTOR_BLOCK_H
 
+#include <math.h>
+
 #include "backend/cpu/vector/conv/winograd.h"
 
 /* A kernel's row: its columns and channels lie beside each other in x. In memory of our own a run fills
@@ -48,11 +50,40 @@ INLINE bool block_together(const lki_block_shape *s)
 
 enum { MOST_PLACES = 9 };
 
-/* The maximum of a window's places for n <= LANES filters, and its place. Values below LKI_TINY count as 0, as
- * if the convolution had stored them. */
-INLINE void pool_window(const int places, const vf *from, vf bias, int64_t n, float *out,
-                        uint8_t *where)
+/* The largest and the least of a window's values, and their places. Of -infinity gelu and silu are NaN; NaN in the first
+ * place stays, others count for nothing. */
+INLINE vf pool_value(vf sum)
 {
+    return vf_blend(vm_gt(sum, vf_set(-INFINITY)), vf_flush(sum), vf_set(NAN));
+}
+INLINE void pool_both(const int places, const vf *from, vf bias, int64_t n, float *out,
+                      float *least, uint8_t *where)
+{
+    vf high = pool_value(from[0] + bias), low = high;
+    vi place = vi_set(0);
+    UNROLL
+    for (int i = 1; i < places; i++) {
+        const vf v = pool_value(from[i] + bias);
+        const vm above = vm_gt(v, high), below = vm_gt(low, v);
+        high = vf_blend(above, v, high);
+        low = vf_blend(below, v, low);
+        place = vi_blend(above, (place & vi_set(15 << 4)) | vi_set(i), place);
+        place = vi_blend(below, (place & vi_set(15)) | vi_set(i << 4), place);
+    }
+    vf_put(out, high, n);
+    vf_put(least, low, n);
+    vi_to_bytes(where, place);
+}
+
+/* What vector.h says of a window, for n <= LANES filters. Values below LKI_TINY count as 0, as if the convolution had
+ * stored them. */
+INLINE void pool_window(const int places, const vf *from, vf bias, int64_t n, float *out,
+                        float *least, uint8_t *where)
+{
+    if (least != NULL) {
+        pool_both(places, from, bias, n, out, least, where);
+        return;
+    }
     vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
     vi place = vi_set(LKI_BLOCK_OFF);
     UNROLL

@@ -75,7 +75,8 @@ struct winograd {
     const float *bias; /* NULL: none */
     bool add, relu;
     float *y;
-    uint8_t *where; /* of a pass that pools (block.c) */
+    float *least; /* of a pass that pools (block.c) */
+    uint8_t *where;
     int part,
         parts; /* of the result: tiles where there are many, else panels of columns, which stay whole; */
     bool panels; /* or always these */
@@ -310,7 +311,7 @@ void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
 /* The forward pass of block.c. */
 size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s);
 void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, const float *u,
-                                      const float *bias, float *out, uint8_t *where,
+                                      const float *bias, float *out, float *least, uint8_t *where,
                                       void *workspace);
 
 #endif

@@ -1,4 +1,4 @@
-/* Winograd's convolution + bias + relu + max-pool: the forward pass of block.c. Windows of 2 x 2 are those of a tile; others
+/* Winograd's convolution + bias + activation + max-pool: the forward pass of block.c. Windows of 2 x 2 are those of a tile; others
  * are taken from the whole image, once that is there. */
 #include "backend/cpu/vector/conv/block.h"
 #include "backend/cpu/vector/conv/winograd_lines.h"
@@ -17,6 +17,7 @@ INLINE void pool_tile(const winograd *w, const int rows, const int columns, vf y
             const int64_t at = pixel + i / 2 * (w->out[1] / 2) + j / 2;
             const vf from[4] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
             pool_window(4, from, bias, n, w->y + at * w->columns + v,
+                        w->least != NULL ? w->least + at * w->columns + v : NULL,
                         w->where + at * lki_block_where_of(w->columns) + v);
         }
     }
@@ -96,7 +97,8 @@ size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s)
 }
 
 /* A window of 3 x 3 of an image that has its bias, for n filters. */
-INLINE void pool_nine(const winograd *w, const float *at, int64_t n, float *out, uint8_t *where)
+INLINE void pool_nine(const winograd *w, const float *at, int64_t n, float *out, float *least,
+                      uint8_t *where)
 {
     vf from[MOST_PLACES];
     UNROLL
@@ -105,11 +107,12 @@ INLINE void pool_nine(const winograd *w, const float *at, int64_t n, float *out,
         for (int j = 0; j < 3; j++)
             from[3 * i + j] = vf_get(at + (i * w->out[1] + j) * w->columns, n);
     }
-    pool_window(MOST_PLACES, from, vf_zero(), n, out, where);
+    pool_window(MOST_PLACES, from, vf_zero(), n, out, least, where);
 }
 
 /* Of the filters that this part has. */
-static void pool_image(const lki_block_shape *s, const winograd *w, float *out, uint8_t *where)
+static void pool_image(const lki_block_shape *s, const winograd *w, float *out, float *least,
+                       uint8_t *where)
 {
     int64_t begin, end;
     lki_part_of(s->part, s->parts, (s->filters + PANEL - 1) / PANEL, &begin, &end);
@@ -120,12 +123,13 @@ static void pool_image(const lki_block_shape *s, const winograd *w, float *out, 
         const float *at = w->y + (row * w->out[1] + column) * s->filters;
         for (int64_t v = begin; v < end; v += LANES)
             pool_nine(w, at + v, end - v < LANES ? end - v : LANES, out + i * s->filters + v,
+                      least != NULL ? least + i * s->filters + v : NULL,
                       where + i * lki_block_where(s) + v);
     }
 }
 
 void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, const float *u,
-                                      const float *bias, float *out, uint8_t *where,
+                                      const float *bias, float *out, float *least, uint8_t *where,
                                       void *workspace)
 {
     winograd w = block_pass(s);
@@ -133,7 +137,8 @@ void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, 
     w.u = u;
     w.bias = bias;
     w.y = s->window == 2 ? out : workspace;
+    w.least = least;
     w.where = where;
     LKI_ISA_NAME(lki_winograd_run)(&w, (char *)workspace + image_bytes(s, &w));
-    if (s->window != 2) pool_image(s, &w, out, where);
+    if (s->window != 2) pool_image(s, &w, out, least, where);
 }
