@@ -162,6 +162,7 @@
 #define vector_adam                      LKI_ISA_NAME(vector_adam)
 #define vector_adamp                     LKI_ISA_NAME(vector_adamp)
 #define vector_adamw                     LKI_ISA_NAME(vector_adamw)
+#define vector_block_choose              LKI_ISA_NAME(vector_block_choose)
 #define vector_block_forward             LKI_ISA_NAME(vector_block_forward)
 #define vector_block_pack                LKI_ISA_NAME(vector_block_pack)
 #define vector_block_packed_bytes        LKI_ISA_NAME(vector_block_packed_bytes)
