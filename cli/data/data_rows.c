@@ -81,7 +81,8 @@ bool data_rows_check(lks_status *status, const cli_args *cli, const char *what)
     const lks_status opened = data_configure(&source, cli, what);
     const bool refused = opened != LKS_OK && is_yaml(what); /* what is wrong is the configuration */
     const bool rows = opened == LKS_OK && (lks_recipe_has(source.recipe, "data.shards") ||
-                                           lks_recipe_has(source.recipe, "data.table"));
+                                           lks_recipe_has(source.recipe, "data.table") ||
+                                           lks_recipe_has(source.recipe, "data.series"));
     if (refused) *status = opened;
     if (rows) {
         /* As they are: with means and deviations the first row that is wrong would end all. */

@@ -77,8 +77,7 @@ double runs_number_of(const json_t *object, const char *key)
     return json_is_number(json) ? json_number_value(json) : (double)NAN;
 }
 
-/* The data, and how many samples of it an epoch trained on: without those that were held back or not
- * used. */
+/* The data, and how many samples of it an epoch trained on: without those held back or not used. */
 static run_cell data_cell(cli_pool *pool, const cli_run *run)
 {
     run_cell cell = string_cell(pool, runs_setting_of(run, "data", "name"));
@@ -212,9 +211,15 @@ static run_cell share_cell(cli_pool *pool, double share)
     return real_cell(pool, "%.2f", share >= 0 && share <= 1 ? 100 * share : (double)NAN);
 }
 
+static bool has_classes(const cli_run *run)
+{
+    const json_t *classes = json_object_get(run->record, "classes");
+    return classes == NULL || json_integer_value(classes) > 0; /* older records do not say */
+}
+
 static run_cell top5_cell(cli_pool *pool, const cli_run *run)
 {
-    const json_t *epoch = last_with(run, "test_top5");
+    const json_t *epoch = has_classes(run) ? last_with(run, "test_top5") : NULL;
     return share_cell(pool, runs_number_of(epoch, "test_top5") / counted_of(epoch, "test"));
 }
 
@@ -274,12 +279,10 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
     const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
     double *x = pool_alloc(pool, 2 * json_array_size(epochs) * sizeof *x + 1);
     double *y = x + json_array_size(epochs);
-    const json_t *loss = runs_setting_of(run, "loss", "name");
-    const bool has_classes = !json_is_string(loss) || strcmp(json_string_value(loss), "mse") != 0;
     size_t i;
     plot_curve *curve = &run->curve[series];
     *curve = (plot_curve){.name = run->name, .style = style, .x = x, .y = y};
-    if (is_accuracy(series) && !has_classes) return;
+    if (is_accuracy(series) && !has_classes(run)) return;
     json_array_foreach(epochs, i, epoch)
     {
         if (!epoch_value(epoch, series, &y[curve->points])) continue;
@@ -288,8 +291,7 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
     }
 }
 
-/* File names without folder and ".json"; where two are equal, as much of the path as was given; and
- * where that is equal too, numbered. */
+/* File names without folder and ".json"; where two are equal, as much of the path as was given, else numbered. */
 static void name_runs(cli_runs *runs, char **paths)
 {
     for (int r = 0; r < runs->count; r++) {

@@ -246,7 +246,7 @@ static lks_status write_prompts(sampling *s, const char *path)
 {
     char *line = NULL;
     size_t room = 0;
-    int64_t number = 0, lines = 0;
+    int64_t number = 0, lines = 0, empty = 0; /* the first that is */
     lks_status status = LKS_OK;
     FILE *file = fopen(path, "r");
     if (file == NULL)
@@ -256,11 +256,24 @@ static lks_status write_prompts(sampling *s, const char *path)
          status == LKS_OK && stop_asked() == 0 && (bytes = getline(&line, &room, file)) >= 0;) {
         snprintf(s->prompt, sizeof s->prompt, "the prompt in line %lld", (long long)++lines);
         if (bytes > 0 && line[bytes - 1] == '\n') line[--bytes] = '\0';
-        if (bytes == 0) continue;
-        if (strlen(line) != (size_t)bytes)
+        if (bytes > 0 && line[bytes - 1] == '\r') line[--bytes] = '\0';
+        const char *prompt = line;
+        if (lines == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) { /* the mark of UTF-8 */
+            prompt += 3;
+            bytes -= 3;
+        }
+        if (bytes == 0 && empty == 0) empty = lines;
+        if (bytes == 0) continue; /* behind the last prompt they are nothing */
+        if (empty > 0)
+            status = lks_fail(
+                LKS_E_FORMAT,
+                "--prompts: line %lld of '%.300s' is empty, expected a prompt in each "
+                "line down to the last",
+                (long long)empty, path);
+        else if (strlen(prompt) != (size_t)bytes)
             status = lks_fail(LKS_E_FORMAT, "%s has a zero byte", s->prompt);
         else
-            status = write_sample(s, line, number++);
+            status = write_sample(s, prompt, number++);
     }
     if (status == LKS_OK && stop_asked() == 0 && !feof(file)) /* or there is no memory */
         status = lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be read: %s", path,

@@ -32,15 +32,19 @@ typedef struct table {
 /* Columns of the widest value, or of the title. */
 enum { CLASS_WIDTH = 5, SHARE_WIDTH = 11, NUMBER_WIDTH = 15 };
 
-/* The shortest decimal that reads back as the same float, as a double of few digits. */
-static double shortened(float value)
+/* What the number is in its unit, as the shortest decimal that is the same number when it is standardised again. */
+static const lks_unit plain;
+static double shortened(const lks_unit *unit, float number)
 {
-    char text[40];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
+    const double value = cli_in_units(unit, number);
+    for (int digits = 6; digits < 17; digits++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        const double found = strtod(text, NULL);
+        const double again = unit->standardised ? (found - unit->mean) / unit->deviation : found;
+        if ((float)again == number) return found;
     }
-    return strtod(text, NULL);
+    return value;
 }
 
 /* Begins a line; text for people on a terminal has columns, all else one byte between fields. */
@@ -100,7 +104,7 @@ static void put_int(table *t, int width, int64_t number)
 /* A name that another wrote; in CSV between quotes, doubled inside, where it has what separates fields. */
 static void put_name(table *t, int width, const char *name)
 {
-    if (t->format != FORMAT_CSV || strpbrk(name, ",\"") == NULL) {
+    if (t->format != FORMAT_CSV || strpbrk(name, ",\"\r\n") == NULL) {
         put_field(t, width, name);
         return;
     }
@@ -117,7 +121,7 @@ static void put_name(table *t, int width, const char *name)
 static const char *sample_name(const table *t, const lks_prediction *p)
 {
     const char *name = lks_dataset_sample(t->data, p->index);
-    return name != NULL ? text_clean(t->pool, name) : NULL;
+    return name == NULL || t->format == FORMAT_CSV ? name : text_clean(t->pool, name);
 }
 
 /* The same for JSON, which has a way to write all characters but those that are none. */
@@ -169,8 +173,8 @@ static void print_numbers(table *t, const lks_prediction *p)
     put_sample(t, p);
     for (int k = 0; k < (t->labels ? 2 : 1); k++)
         for (int64_t i = 0; i < t->width; i++) {
-            const double value = cli_in_units(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
-            put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened((float)value)));
+            const double value = shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
+            put_field(t, NUMBER_WIDTH, lks_text_number(number, value));
         }
     end_line(t);
 }
@@ -182,9 +186,9 @@ static void print_numbers_json(const table *t, const lks_prediction *p)
     for (int k = 0; k < (t->labels ? 2 : 1); k++) {
         json_t *values = json_object();
         for (int64_t i = 0; i < t->width; i++)
-            json_object_set_new(values, target_name(t, i),
-                                text_json_real(shortened((float)cli_in_units(
-                                    &t->unit[i], (k == 0 ? p->output : p->wanted)[i]))));
+            json_object_set_new(
+                values, target_name(t, i),
+                text_json_real(shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i])));
         json_object_set_new(line, k == 0 ? "predicted" : "true", values);
     }
     text_say_json(line, 0);
@@ -201,9 +205,10 @@ static void predict_print_row(table *t, const lks_prediction *p)
     put_field(t, SHARE_WIDTH, number);
     if (t->labels) put_int(t, CLASS_WIDTH, p->label);
     for (int64_t i = 0; t->probabilities && i < t->width; i++)
-        put_field(t, NUMBER_WIDTH - 1, lks_text_number(number, shortened((float)p->softmax[i])));
+        put_field(t, NUMBER_WIDTH - 1,
+                  lks_text_number(number, shortened(&plain, (float)p->softmax[i])));
     for (int64_t i = 0; t->outputs && i < t->width; i++)
-        put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened(p->output[i])));
+        put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened(&plain, p->output[i])));
     end_line(t);
 }
 
@@ -219,8 +224,8 @@ static void predict_print_json(const table *t, const lks_prediction *p)
         if (!(k == 0 ? t->probabilities : t->outputs)) continue;
         json_t *list = json_array();
         for (int64_t i = 0; i < t->width; i++)
-            json_array_append_new(
-                list, text_json_real(shortened(k == 0 ? (float)p->softmax[i] : p->output[i])));
+            json_array_append_new(list, text_json_real(shortened(
+                                            &plain, k == 0 ? (float)p->softmax[i] : p->output[i])));
         json_object_set_new(line, k == 0 ? "probabilities" : "outputs", list);
     }
     text_say_json(line, 0);

@@ -42,6 +42,10 @@ static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph
     const lki_setting *mean = &config->value[LKI_KEY_DATA_MEAN],
                       *std = &config->value[LKI_KEY_DATA_STD];
     const bool own = lki_layers_normalize(config);
+    if ((mean->set || std->set) &&
+        (lki_config_has(config, LKI_KEY_DATA_TABLE) || lki_config_has(config, LKI_KEY_DATA_SERIES)))
+        return lki_config_fail(config, mean->set ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
+                               "is for pictures and arrays; columns have data.standardize");
     if (own && (mean->set || std->set))
         return lki_config_fail(config, mean->set ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
                                "is set, but model.layers begins with normalize; drop one of them");

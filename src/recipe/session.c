@@ -63,8 +63,7 @@ lks_status lki_session_open(lki_session *out, lki_config *config, int data)
         if (status == LKS_OK) status = lki_parts_cut(&out->parts, config, out->whole[0]);
         out->train = out->parts.train;
         out->valid = out->parts.valid;
-        if (status == LKS_OK && out->valid == NULL)
-            status = lki_source_open_valid(&out->whole[2], config, out->context);
+        if (status == LKS_OK) status = lki_source_open_valid(&out->whole[2], config, out->context);
         if (out->whole[2] != NULL) out->valid = out->whole[2];
     }
     const bool wanted = (data & LKI_SESSION_TEST) != 0 &&

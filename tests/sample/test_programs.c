@@ -78,7 +78,7 @@ static void each_prompt_has_a_text(void **state)
     (void)state;
     char first[OUTPUT_SIZE], both[2 * OUTPUT_SIZE];
     train("char", "21");
-    write_text("prompts.txt", "line\n\nline\n");
+    write_text("prompts.txt", "line\nline\n\n");
     run("sample run --prompt line --tokens 40");
     expect_ok();
     strcpy(first, last.out);
@@ -108,8 +108,8 @@ static void prompts_that_cannot_be_fed_are_named(void **state)
         int code;
         const char *expected, *out;
     } cases[] = {
-        {"line\\n\\nli\\377ne\\n", 4,
-         "the prompt in line 3 cannot be fed: the text: byte 2, which is 0xff, is no part of a "
+        {"line\\nli\\377ne\\n", 4,
+         "the prompt in line 2 cannot be fed: the text: byte 2, which is 0xff, is no part of a "
          "character",
          "line\n"},
         {"line\\nlin\\303\\251\\n", 4,
@@ -119,7 +119,8 @@ static void prompts_that_cannot_be_fed_are_named(void **state)
         {"", 4, "--prompts: 'prompts.txt' has no prompt; expected one in each line", ""},
         {"\\n\\n", 4, "--prompts: 'prompts.txt' has no prompt; expected one in each line", ""},
         {"line\\nof", 0, "", "line\n---\nof\n"},
-        {"line\\r\\n", 4, "the prompt in line 1 cannot be fed: the text: the character U+000D", ""},
+        {"\\357\\273\\277line\\r\\nof\\r\\n\\r\\n", 0, "", "line\n---\nof\n"},
+        {"line\\n\\nline\\n", 4, "--prompts: line 2 of 'prompts.txt' is empty", "line\n"},
     };
     train("char", "21");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

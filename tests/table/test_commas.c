@@ -1,4 +1,5 @@
-/* Numbers with commas, as spreadsheets write them where the decimal point is a comma. */
+/* What makes no column of texts unnoticed: numbers with commas, as spreadsheets write them where the decimal point is a comma;
+ * and one text above numbers. */
 #include "recipe/recipes.h"
 
 #include "data/table/table.h"
@@ -46,6 +47,46 @@ static void numbers_with_commas_are_refused(void **state)
     }
 }
 
+/* A text is a mistake where only numbers come below: eight of them, or all three that there are; and not where the column is one
+ * of texts. Values that are missing do not count. */
+static void a_text_above_numbers_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        bool refused;
+    } cases[] = {
+        {"x;\n1;\n2;\n3;\n", true},
+        {";\nx;\n1;\n\n2;\nNA;\n#N/A;\n3;\n", true},
+        {"1e400;\n1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\nx;\n", true},
+        {"x;\n1;\n2;\n3;\n4;\n5;\n6;\n7;\nx;\n8;\n", false},
+        {"x;\n1;\n2;\n", false},
+        {"x;\n1;\ny;\n1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n9;\n", false},
+        {"x;\n", false},
+    };
+    const lki_csv_opts wanted = {.texts = (const char *const[]){"a"}, .text_count = 1};
+    const lki_csv_opts lenient = {.lenient = true};
+    char text[80];
+    lki_table t;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "a;b\n%s", cases[i].body);
+        if (cases[i].refused)
+            LKT_FAILS(LKS_E_FORMAT, "which is no number, but the values below it are",
+                      open_text(&t, text, NULL));
+        else
+            LKT_OK(open_text(&t, text, NULL));
+        assert_int_equal(t.column[0].kind, LKI_COLUMN_TEXTS);
+        lki_table_close(&t);
+        LKT_OK(open_text(&t, text, &wanted));
+        lki_table_close(&t);
+        LKT_OK(open_text(&t, text, &lenient));
+        lki_table_close(&t);
+    }
+    LKT_FAILS(LKS_E_FORMAT, "has carriage returns in the place of line feeds",
+              open_text(&t, "a;b\r1;2\r", NULL));
+    lki_table_close(&t);
+}
+
 /* No classification by chance; and what a training does not look at may be as it is. */
 static void a_training_says_what_to_do(void **state)
 {
@@ -90,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_with_commas_are_refused),
+        cmocka_unit_test(a_text_above_numbers_is_refused),
         cmocka_unit_test(a_training_says_what_to_do),
     };
     return cmocka_run_group_tests_name("commas", tests, set_up_context, tear_down_context);

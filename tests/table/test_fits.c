@@ -96,6 +96,36 @@ static void fits_are_those_of_predictions(void **state)
     expect(2, "--probabilities and --outputs are of classes, but this data has none");
 }
 
+/* Where the values of a test are all the same, R2 is none, whatever roundings make of their sums; and numbers larger than what a float
+ * tells apart are predicted and shown as the table has them. */
+static void values_that_are_close_are_told_apart(void **state)
+{
+    (void)state;
+    char csv[8192] = "a,y,z\n";
+    for (int i = 0; i < ROWS; i++)
+        snprintf(csv + strlen(csv), sizeof csv - strlen(csv), "%d,%d,%d\n", i, 16777216 + i, i % 5);
+    write_text("t.csv", csv);
+    write_text("s.csv", "a,y,z\n1,16777999,3\n2,16777999,3\n3,16777999,3\n");
+    write_text("c.yaml",
+               "data: {table: t.csv, targets: [y, z], test_table: s.csv}\nmodel: {name: mlp}\n"
+               "train: {epochs: 1}\n");
+    run("train c.yaml --out close");
+    expect_ok();
+    run("eval c.yaml --out close --format json");
+    expect_ok();
+    expect_out("{\"y\": {\"r2\": null, ");
+    expect_out("\"z\": {\"r2\": null, ");
+    run("predict c.yaml --out close --format csv --split train");
+    expect_ok();
+    strtok(last.out, "\n");
+    for (char *line; (line = strtok(NULL, "\n")) != NULL;) {
+        int row;
+        double value;
+        assert_int_equal(sscanf(line, "%d,%*f,%*f,%lf", &row, &value), 2);
+        assert_true(value == 16777216 + row);
+    }
+}
+
 /* Each loss may be 8 times as far from PyTorch's float64 as its own float32 is, and 2^-20 more, where that has been lucky. */
 /* Targets that are numbers have no classes to count. */
 static void statistics_are_those_of_the_columns(void **state)
@@ -160,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_are_those_of_predictions),
+        cmocka_unit_test(values_that_are_close_are_told_apart),
         cmocka_unit_test(statistics_are_those_of_the_columns),
         cmocka_unit_test(diabetes_is_learned_as_by_pytorch),
     };

@@ -180,7 +180,7 @@ static void new_texts_are_predicted(void **state)
     assert_string_equal(last.err,
                         ""); /* that texts are others than the training's goes without saying */
     expect_out("text,class,name,probability\n\"it was, \"\"in short\"\", great\",1,good,0.9");
-    expect_out("\nsome?awful music,0,bad,0.");
+    expect_out("\n\"some\nawful music\",0,bad,0.");
     run("predict c.yaml --out o --table new.csv --format json");
     expect_ok();
     expect_out("{\"sample\": 1, \"text\": \"some\\nawful music\", \"class\": 0, \"name\": \"bad\", "

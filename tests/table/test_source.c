@@ -276,6 +276,10 @@ static void tables_are_trained_and_tested(void **state)
     expect_ok();
     last_hash(many);
     assert_string_not_equal(alone, many);
+    run("train c.yaml --set data.test_table=t.csv");
+    expect(2, "and data.test_table both say what to test with; drop one");
+    run("train c.yaml --set data.std=2 --dry-run");
+    expect(2, "is for pictures and arrays; columns have data.standardize");
     run("train c.yaml --set loss.delta=0.25 --dry-run");
     expect(2, "loss.delta");
     run("train c.yaml --set loss.name=nll --dry-run");

@@ -35,6 +35,8 @@ static void lines_have_perplexity_and_tokens(void **state)
 {
     (void)state;
     write_data();
+    run("train text.yaml --set data.valid_text=text.txt");
+    expect(2, "and data.valid_text both say what to validate with; drop one");
     run("train text.yaml --out run");
     expect_ok();
     expect_out("[0/86 (0%)]\tLoss: ");

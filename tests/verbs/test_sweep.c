@@ -93,6 +93,18 @@ static void validation_judges_before_the_test(void **state)
     run("sweep c.yaml --grid optimizer.lr=1e-5,0.1 --epochs 1 --set validation.samples=100");
     expect_ok();
     expect_out("\nBest: lr=0.1 (best accuracy on held back samples, %: ");
+    /* Numbers have no accuracy. */
+    char csv[2048] = "a,y\n";
+    for (int i = 0; i < 100; i++)
+        snprintf(csv + strlen(csv), sizeof csv - strlen(csv), "%d,%d\n", i % 10, i % 10 + 1);
+    write_text("t.csv", csv);
+    write_text("t.yaml", "data: {table: t.csv}\nmodel: {name: mlp}\nvalidation: {fraction: 0.2}\n"
+                         "loss: {name: huber}\n");
+    run("sweep t.yaml --grid optimizer.lr=1e-5,0.1 --epochs 1 --out numbers");
+    expect_ok();
+    expect_out(" (loss on held back samples: ");
+    assert_null(strstr(last.out, "accuracy"));
+    assert_null(strstr(last.out, "top 5"));
     assert_true(there("c-sweep/lr=0.1/run.json"));
     run("sweep c.yaml --grid train.hash_every=100,50 --epochs 1 --out same"); /* nobody is better */
     expect_ok();

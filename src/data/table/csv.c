@@ -20,7 +20,7 @@
 
 #include "base/check.h"
 #include "base/float.h"
-#include "data/table/record.h"
+#include "data/table/kinds.h"
 #include "machine/machine.h"
 #include "machine/thread.h"
 #include "numeric/decimal.h"
@@ -68,13 +68,13 @@ static const char *place_of(const lki_table *table, const uint8_t *at, char out[
     return out;
 }
 
-static lks_status fail_field(const reader *r, const uint8_t *record, int column,
-                             const lki_field *field, const char *says)
+lks_status lki_csv_fail_field(const lki_table *table, const uint8_t *record, int column,
+                              const lki_field *field, const char *says)
 {
     char place[LKI_TABLE_PLACE], text[48];
     return LKI_FAIL(LKS_E_FORMAT, "%s: column '%.60s' has '%s', which %s",
-                    place_of(r->table, record, place), r->table->column[column].name,
-                    shown(field, text), says);
+                    place_of(table, record, place), table->column[column].name, shown(field, text),
+                    says);
 }
 
 static lks_status fail_count(const reader *r, const uint8_t *record, int64_t found)
@@ -99,13 +99,13 @@ static lks_status read_cell(const reader *r, const uint8_t *record, int column,
         if (lki_decimal_read((const char *)field->text, field->bytes, &out->number)) return LKS_OK;
         out->number = NAN;
         if (lki_csv_field_is_missing(field)) return LKS_OK;
-        return fail_field(
-            r, record, column, field,
+        return lki_csv_fail_field(
+            r->table, record, column, field,
             "is no number, expected one as before it; or list the column in data.texts");
     }
     if (lki_csv_field_is_missing(field)) return LKS_OK;
     if (field->bytes > LKI_TEXT_BYTES)
-        return fail_field(r, record, column, field, "is longer than 65,535 bytes");
+        return lki_csv_fail_field(r->table, record, column, field, "is longer than 65,535 bytes");
     out->text = (uint64_t)(field->text - r->table->file.data) << LKI_TEXT_BITS | field->bytes;
     return LKS_OK;
 }
@@ -135,7 +135,8 @@ static lks_status read_field(const reader *r, const uint8_t *record, const uint8
         }
     }
     *at = lki_csv_field(&r->csv, *at, end, &field);
-    if (field.wrong != NULL) return fail_field(r, record, column, &field, field.wrong);
+    if (field.wrong != NULL)
+        return lki_csv_fail_field(r->table, record, column, &field, field.wrong);
     return read_cell(r, record, column, &field, out);
 }
 
@@ -153,11 +154,6 @@ static lks_status read_record(const reader *r, const uint8_t *record, const uint
 
 /* ---------------------------------------------------------------- chunks */
 
-static const uint8_t *next_record(const reader *r, const uint8_t *end)
-{
-    return end < r->csv.end ? end + 1 : end;
-}
-
 static void count_quotes(reader *r, chunk *c)
 {
     (void)r;
@@ -168,7 +164,7 @@ static void count_quotes(reader *r, chunk *c)
 
 static void count_rows(reader *r, chunk *c)
 {
-    for (const uint8_t *at = c->begin, *end; at < c[1].begin; at = next_record(r, end)) {
+    for (const uint8_t *at = c->begin, *end; at < c[1].begin; at = lki_csv_next(&r->csv, end)) {
         end = lki_csv_record_end(&r->csv, at, false);
         c->rows += !lki_csv_record_is_empty(at, end);
     }
@@ -177,7 +173,7 @@ static void count_rows(reader *r, chunk *c)
 static void read_rows(reader *r, chunk *c)
 {
     lki_cell *cells = r->table->cell + c->first * r->table->columns;
-    for (const uint8_t *at = c->begin, *end; at < c[1].begin; at = next_record(r, end)) {
+    for (const uint8_t *at = c->begin, *end; at < c[1].begin; at = lki_csv_next(&r->csv, end)) {
         end = lki_csv_record_end(&r->csv, at, false);
         if (lki_csv_record_is_empty(at, end)) continue;
         c->status = read_record(r, at, end - (end[-1] == '\r'), cells);
@@ -215,7 +211,7 @@ static void for_chunks(reader *r, void (*work)(reader *, chunk *))
 static const uint8_t *find_record(const reader *r, const chunk *c)
 {
     if (c->begin == r->body || (c->begin[-1] == '\n' && !c->inside)) return c->begin;
-    return next_record(r, lki_csv_record_end(&r->csv, c->begin, c->inside));
+    return lki_csv_next(&r->csv, lki_csv_record_end(&r->csv, c->begin, c->inside));
 }
 
 static void place_chunks(reader *r, size_t bytes)
@@ -338,53 +334,6 @@ static lks_status name_columns(reader *r, const uint8_t *at, const uint8_t *end)
     return LKS_OK;
 }
 
-/* By the first value of each that is not missing. `lenient`: who asks for a number will find no text. */
-static lks_status settle_kinds(const reader *r, bool *settled, bool lenient)
-{
-    int open = 0;
-    for (int i = 0; i < r->table->columns; i++) open += !settled[i];
-    for (const uint8_t *at = r->body, *end; open > 0 && at < r->csv.end; at = next_record(r, end)) {
-        lki_field field;
-        double number;
-        const uint8_t *record = at;
-        end = lki_csv_record_end(&r->csv, at, false);
-        for (int i = 0; i < r->table->columns; i++, at++) {
-            at = lki_csv_field(&r->csv, at, end, &field);
-            if (!settled[i] && !lki_csv_field_is_missing(&field)) {
-                settled[i] = true;
-                open--;
-                if (!lki_decimal_read((const char *)field.text, field.bytes, &number))
-                    r->table->column[i].kind = LKI_COLUMN_TEXTS;
-                if (!lenient && lki_csv_field_has_comma(&field))
-                    return fail_field(r, record, i, &field,
-                                      "has a comma where a number has none, expected one such as "
-                                      "1234.5; or list the column in data.texts");
-            }
-            if (at == end) break;
-        }
-    }
-    return LKS_OK;
-}
-
-static lks_status choose_kinds(reader *r, const lki_csv_opts *opts)
-{
-    lki_table *table = r->table;
-    void *memory;
-    int column;
-    LKI_TRY(lki_arena_alloc(&table->names, &memory, (size_t)table->columns, "columns"));
-    bool *settled = memory;
-    for (int k = 0; k < opts->text_count + opts->skip_count; k++) {
-        const bool text = k < opts->text_count;
-        const char *name = text ? opts->texts[k] : opts->skips[k - opts->text_count];
-        const lks_status status = lki_table_find(&column, table, name);
-        if (status != LKS_OK && opts->lenient) continue;
-        LKI_TRY(status);
-        table->column[column].kind = text ? LKI_COLUMN_TEXTS : LKI_COLUMN_SKIPPED;
-        settled[column] = true;
-    }
-    return settle_kinds(r, settled, opts->lenient);
-}
-
 /* ---------------------------------------------------------------- opening */
 
 static lks_status read_all(reader *r, const lki_csv_opts *opts)
@@ -396,13 +345,19 @@ static lks_status read_all(reader *r, const lki_csv_opts *opts)
     if (bytes == 0) return LKI_FAIL(LKS_E_FORMAT, "'%s' is empty", table->path);
     if (bytes >= 2 && (data[0] ^ data[1]) == (0xFE ^ 0xFF) && (data[0] == 0xFF || data[0] == 0xFE))
         return LKI_FAIL(LKS_E_FORMAT, "'%s' is text of 16 bits; save it as UTF-8", table->path);
+    if (memchr(data, '\n', bytes) == NULL && memchr(data, '\r', bytes) != NULL)
+        return LKI_FAIL(
+            LKS_E_FORMAT,
+            "'%s' has carriage returns in the place of line feeds; save it with the line "
+            "ends of Unix or Windows",
+            table->path);
     const size_t skipped = bytes >= 3 && memcmp(data, mark, 3) == 0 ? 3 : 0;
     r->csv = (lki_csv){
         .data = data + skipped, .end = data + bytes, .quotes = memchr(data, '"', bytes) != NULL};
     const uint8_t *at = r->csv.data, *end = at;
     while (at < r->csv.end &&
            lki_csv_record_is_empty(at, end = lki_csv_record_end(&r->csv, at, false)))
-        at = next_record(r, end);
+        at = lki_csv_next(&r->csv, end);
     if (at == r->csv.end) return LKI_FAIL(LKS_E_FORMAT, "'%s' is empty", table->path);
     r->csv.data = at;
     r->csv.separator = opts->separator != 0 ? (uint8_t)opts->separator
@@ -410,9 +365,9 @@ static lks_status read_all(reader *r, const lki_csv_opts *opts)
     table->separator = (char)r->csv.separator;
     table->header = opts->header == LKI_HEADER_YES ||
                     (opts->header == LKI_HEADER_AUTO && !has_number(&r->csv, at, end));
-    r->body = table->header ? next_record(r, end) : at;
+    r->body = table->header ? lki_csv_next(&r->csv, end) : at;
     LKI_TRY(name_columns(r, at, end));
-    LKI_TRY(choose_kinds(r, opts));
+    LKI_TRY(lki_csv_kinds(table, &r->csv, r->body, opts));
     return parse_body(r, opts);
 }
 

@@ -18,6 +18,11 @@ const uint8_t *lki_csv_record_end(const lki_csv *csv, const uint8_t *at, bool in
     }
 }
 
+const uint8_t *lki_csv_next(const lki_csv *csv, const uint8_t *end)
+{
+    return end < csv->end ? end + 1 : end;
+}
+
 bool lki_csv_record_is_empty(const uint8_t *at, const uint8_t *end)
 {
     return at == end || (end - at == 1 && *at == '\r');
@@ -114,9 +119,9 @@ char *lki_csv_unquote(char *to, const void *text, size_t bytes)
 
 bool lki_csv_field_is_missing(const lki_field *field)
 {
-    static const char *const words[] = {"na", "n/a", "nan", "null", "none"};
+    static const char *const words[] = {"na", "n/a", "nan", "null", "none", "<na>", "#n/a"};
     if (field->bytes == 0) return true;
-    if (field->bytes > 4 || (field->text[0] | 32) != 'n') return false;
+    if (field->bytes > 4 || strchr("nN<#", field->text[0]) == NULL) return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (field->bytes == strlen(words[i]) &&
             strncasecmp((const char *)field->text, words[i], field->bytes) == 0)

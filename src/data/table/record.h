@@ -14,6 +14,8 @@ typedef struct lki_csv {
 
 /* The line feed that ends the record at `at`, or the end of the text. `inside`: `at` is between quotes. */
 const uint8_t *lki_csv_record_end(const lki_csv *csv, const uint8_t *at, bool inside);
+/* Where the record behind the one that ends at `end` begins, or the end of the text. */
+const uint8_t *lki_csv_next(const lki_csv *csv, const uint8_t *end);
 /* Whether the record [at, end) is an empty line. */
 bool lki_csv_record_is_empty(const uint8_t *at, const uint8_t *end);
 

@@ -277,6 +277,10 @@ lks_status lki_table_source_open(lks_dataset **out, lki_config *config, lks_cont
     lki_csv_opts opts;
     lks_dataset *whole;
     *out = NULL;
+    if (lki_config_has(config, LKI_KEY_DATA_TEST_TABLE) &&
+        lki_config_has(config, LKI_KEY_DATA_TEST_FRACTION))
+        return lki_config_fail(config, LKI_KEY_DATA_TEST_FRACTION,
+                               "and data.test_table both say what to test with; drop one");
     LKI_TRY(lki_table_csv_opts(&opts, config));
     if (set != NULL)
         set->users++;

@@ -1,5 +1,6 @@
 #include "recipe/run/fits.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,11 +109,13 @@ static lks_fit fit_of(const lki_fits *f, int64_t target)
     const lks_unit unit = unit_of(f, target);
     const double n = (double)f->samples, sum = lki_fixed_value(one->values);
     const double errors = lki_fixed_value(one->squared_errors);
-    const double spread = lki_fixed_value(one->squares) - sum * sum / n;
+    const double squares = lki_fixed_value(one->squares), spread = squares - sum * sum / n;
+    /* What roundings may make of values that are all the same: each to a multiple of 2^-32, and of the result. */
+    const double noise = n * 0x1p-32 * (1 + fabs(sum / n)) + 4 * DBL_EPSILON * squares;
     if (f->not_finite > 0 || f->samples == 0)
         return (lks_fit){unit.name, (double)NAN, (double)NAN, (double)NAN};
     return (lks_fit){.name = unit.name,
-                     .r2 = spread > 0 ? 1 - errors / spread : (double)NAN,
+                     .r2 = spread > noise ? 1 - errors / spread : (double)NAN,
                      .mae = lki_fixed_value(one->errors) / n * unit.deviation,
                      .rmse = sqrt(errors / n) * unit.deviation};
 }

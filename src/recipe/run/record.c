@@ -119,6 +119,8 @@ static void emit_head(lki_emit *e, const lks_recipe *recipe)
     lki_emit_key(e, "learning_rate"); /* that the schedule begins from */
     lki_emit_real(e, recipe->opts.schedule.lr);
     emit_int(e, "parameters", info.parameters);
+    emit_int(e, "classes",
+             lks_dataset_get_info(recipe->session.train).classes); /* 0: the data has numbers */
 }
 
 /* Where there is one: what it has come to, and how. */
