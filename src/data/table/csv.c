@@ -49,34 +49,6 @@ typedef struct reader {
 
 /* ---------------------------------------------------------------- messages */
 
-/* A field as it can be shown. */
-static const char *shown(const lki_field *field, char out[48])
-{
-    size_t n = field->bytes < 40 ? field->bytes : 40;
-    for (size_t i = 0; i < n; i++)
-        out[i] = field->text[i] < ' ' || field->text[i] == 127 ? '?' : (char)field->text[i];
-    snprintf(out + n, 48 - n, "%s", field->bytes > n ? "..." : "");
-    return out;
-}
-
-static const char *place_of(const lki_table *table, const uint8_t *at, char out[LKI_TABLE_PLACE])
-{
-    int64_t line = 1;
-    for (const uint8_t *p = table->file.data; (p = memchr(p, '\n', (size_t)(at - p))) != NULL; p++)
-        line++;
-    snprintf(out, LKI_TABLE_PLACE, "%.250s, line %" PRId64, table->path, line);
-    return out;
-}
-
-lks_status lki_csv_fail_field(const lki_table *table, const uint8_t *record, int column,
-                              const lki_field *field, const char *says)
-{
-    char place[LKI_TABLE_PLACE], text[48];
-    return LKI_FAIL(LKS_E_FORMAT, "%s: column '%.60s' has '%s', which %s",
-                    place_of(table, record, place), table->column[column].name, shown(field, text),
-                    says);
-}
-
 static lks_status fail_count(const reader *r, const uint8_t *record, int64_t found)
 {
     char place[LKI_TABLE_PLACE];
@@ -84,7 +56,7 @@ static lks_status fail_count(const reader *r, const uint8_t *record, int64_t fou
                     "%s: has %" PRId64
                     " field%s, expected %d as in the first line; is one missing, "
                     "or has one a '%s' that is not between quotes?",
-                    place_of(r->table, record, place), found, LKI_S(found), r->table->columns,
+                    lki_csv_place(r->table, record, place), found, LKI_S(found), r->table->columns,
                     r->csv.separator == '\t' ? "tab" : (char[]){(char)r->csv.separator, 0});
 }
 

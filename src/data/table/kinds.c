@@ -1,7 +1,39 @@
 #include "data/table/kinds.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/check.h"
 #include "numeric/decimal.h"
+
+/* A field as it can be shown. */
+static const char *shown(const lki_field *field, char out[48])
+{
+    size_t n = field->bytes < 40 ? field->bytes : 40;
+    for (size_t i = 0; i < n; i++)
+        out[i] = field->text[i] < ' ' || field->text[i] == 127 ? '?' : (char)field->text[i];
+    snprintf(out + n, 48 - n, "%s", field->bytes > n ? "..." : "");
+    return out;
+}
+
+const char *lki_csv_place(const lki_table *table, const uint8_t *at, char out[LKI_TABLE_PLACE])
+{
+    int64_t line = 1;
+    for (const uint8_t *p = table->file.data; (p = memchr(p, '\n', (size_t)(at - p))) != NULL; p++)
+        line++;
+    snprintf(out, LKI_TABLE_PLACE, "%.250s, line %" PRId64, table->path, line);
+    return out;
+}
+
+lks_status lki_csv_fail_field(const lki_table *table, const uint8_t *record, int column,
+                              const lki_field *field, const char *says)
+{
+    char place[LKI_TABLE_PLACE], text[48];
+    return LKI_FAIL(LKS_E_FORMAT, "%s: column '%.60s' has '%s', which %s",
+                    lki_csv_place(table, record, place), table->column[column].name,
+                    shown(field, text), says);
+}
 
 /* What is known of a column's kind: of texts first, whether numbers alone come below. */
 typedef struct kind {
