@@ -193,6 +193,7 @@ static void what_is_wrong_is_said(void **state)
     } faults[] = {
         {"a,b\n1,2\n", "targets: [c]", "has no column 'c'"},
         {"a,b\n1,2\n", "targets: [b, b]", "column 'b' is a target twice"},
+        {"a,b,b\n1,2,3\n", "targets: [1, 2]", "two targets are called 'b'"},
         {"a,b\n1,2\n", "targets: [b], ignore: [b]", "column 'b' is a target, but is left out"},
         {"a,b\n1,2\n", "targets: [a, b]", "has no columns beside targets"},
         {"a;b\n1;2\n", "separator: comma",

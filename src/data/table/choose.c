@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <string.h>
+
 #include "base/check.h"
 
 static lki_feature feature_of(const lki_table *table, int column)
@@ -25,6 +27,12 @@ static lks_status choose_targets(lki_encoding *e, bool *taken, const lki_table *
             return LKI_FAIL(LKS_E_INVALID, "'%s': column '%.60s' %s", table->path,
                             table->column[column].name,
                             taken[column] ? "is a target twice" : "is a target, but is left out");
+        for (int t = 0; t < e->targets; t++)
+            if (strcmp(e->target[t].name, table->column[column].name) == 0)
+                return LKI_FAIL(LKS_E_INVALID,
+                                "'%s': two targets are called '%.60s', and results are by name; "
+                                "give each column a name of its own",
+                                table->path, table->column[column].name);
         taken[column] = true;
         e->target[e->targets++] = feature_of(table, column);
     }
