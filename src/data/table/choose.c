@@ -1,7 +1,6 @@
 #include "data/table/choose.h"
 
 #include <stdio.h>
-
 #include <string.h>
 
 #include "base/check.h"
