@@ -165,6 +165,8 @@ static void another_table_is_told(void **state)
     write_text("w.yaml", "data: {table: w.csv}\nmodel: {name: mlp}\n");
     run("train w.yaml --out w");
     expect_ok();
+    run("eval w.yaml --out w --split train --set data.standardize=false");
+    expect(5, "data.standardize is false, but the training of the checkpoint had true");
     write_text("w.csv", "a,y\n0,1\n2,2\n4,3\n"); /* the same mean */
     run("eval w.yaml --out w --split train");
     expect(5, "column 'a' has mean 2 and deviation 1.63299");

@@ -371,6 +371,13 @@ static lks_status same_feature(const lki_feature *was, const lki_feature *is, co
                            was->unit.deviation == is->unit.deviation &&
                            was->unit.standardised == is->unit.standardised))
         return LKS_OK;
+    if (was->unit.standardised != is->unit.standardised)
+        return LKI_FAIL(
+            LKS_E_MISMATCH,
+            "'%s': data.standardize is %s, but the training of the checkpoint had %s; set "
+            "it as it was, or predict with --table",
+            path, is->unit.standardised ? "true" : "false",
+            was->unit.standardised ? "true" : "false");
     return LKI_FAIL(LKS_E_MISMATCH,
                     "'%s': column '%.60s' has mean %g and deviation %g in the rows of the "
                     "training, but %g and %g in those of the checkpoint's; give the table that was "
