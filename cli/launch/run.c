@@ -20,6 +20,10 @@
 #define KILLED_S 0.3
 #define AGREED_S 1.0
 #define LOST_S   0.2
+/* Ranks that are asked to stop before all of them have been started have this time to be. When all have stopped, the
+ * starter has this time to see it: Open MPI's does not, where they stopped before they had met. */
+#define STARTED_S 3.0
+#define STOPPED_S 3.0
 
 static launch_failure *of_rank(launch_watching *l, const launch_report *report)
 {
@@ -85,6 +89,7 @@ static void on_end(launch_watching *l, const launch_report *report)
         l->stopped = true;
         l->stop = asked ? report->stop : report->code - 128;
         f->end.news = LAUNCH_SAYS; /* no failure */
+        if (++l->ends == l->plan->ranks) end_within(l, STOPPED_S);
         return;
     }
     const bool all = ++l->ends == l->plan->ranks;
@@ -152,6 +157,7 @@ static void on_signal(launch_watching *l)
         return;
     }
     l->soft = number == SIGUSR1 ? starter->user : starter->soft;
+    if (hasty) l->soft_at = process_clock() + STARTED_S;
     pass_soft(l);
 }
 
@@ -184,7 +190,8 @@ static bool take(launch_watching *l)
 /* Until the starter is to end; below 0: it is not. */
 static double seconds_left(const launch_watching *l)
 {
-    const double at = l->kill_at > 0 ? l->kill_at : l->hard_at;
+    double at = l->kill_at > 0 ? l->kill_at : l->hard_at;
+    if (at <= 0 && l->soft != 0) at = l->soft_at; /* it waits for ranks */
     if (at <= 0) return -1;
     const double left = at - process_clock();
     return left > 0 ? left : 0;

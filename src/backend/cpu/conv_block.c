@@ -288,7 +288,7 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
         d_out = cpu_conv_block_floats(args, p->values);
     }
     if (p->function != NULL) {
-        float *d = cpu_conv_block_floats(args, p->values) + p->pooled;
+        float *d = cpu_conv_block_floats(args, p->values); /* perhaps in the place of d_out */
         p->function->backward(p->pooled, p->constant, given_of(p, args, s), d_out, d, false);
         d_out = d;
     }
