@@ -92,6 +92,9 @@ static lks_status take_option(cli_args *cli, const cli_option *option, const cha
                         option->name, option->argument);
     if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR && local != LOCAL_GRID) {
         cli->local[local] = text;
+        for (int i = 0; i < cli_option_count && local == LOCAL_RESUME_FROM; i++)
+            if (strcmp(cli_options[i].name, "resume") == 0)
+                cli->setting[cli->settings++] = (cli_setting){&cli_options[i], "true"};
         return LKS_OK;
     }
     cli->setting[cli->settings++] = (cli_setting){option, text};

@@ -152,6 +152,13 @@ static void what_does_not_fit_is_said(void **state)
         run("train %s", wrong[i].words);
         expect(2, wrong[i].sentence);
     }
+    write_text("c.yaml", "data: {name: digits, samples: 64}\nmodel: {name: mlp}\n");
+    run("train c.yaml --resume-from 1"); /* as --resume 1 does */
+    expect(2, "needs the folder of checkpoints: give --out DIR");
+    run("train c.yaml --quiet --epochs 2 --out c");
+    expect_ok();
+    run("train c.yaml --quiet --epochs 2 --out c --resume-from 1");
+    expect(0, "checkpoints of later epochs are in c/later-than-epoch-1");
 }
 
 int main(void)

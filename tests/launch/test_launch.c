@@ -113,6 +113,27 @@ static void the_second_ends_them_at_once(void **state)
     }
 }
 
+/* Ranks of a host that does not answer never begin: whoever asks to stop is not kept waiting for them. */
+static void one_signal_ends_a_start_that_hangs(void **state)
+{
+    (void)state;
+    write_text("hangs", "#!/bin/sh\n: >called\nexec sleep 300\n");
+    shell("chmod +x hangs");
+    EACH_MPI(mpi)
+    {
+        char command[200];
+        shell("rm -f called");
+        snprintf(command, sizeof command,
+                 "launch --by %s --hosts far.invalid:2 --agent ./hangs --program true -- x",
+                 mpi->name);
+        const pid_t child = start(command);
+        while (!there("called")) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        kill(child, SIGTERM);
+        finish(child);
+        assert_int_equal(last.code, 143);
+    }
+}
+
 /* Of two orders the last one counts when it is to end at once. */
 static void a_watcher_tells_what_ended_its_rank(void **state)
 {
@@ -293,6 +314,7 @@ int main(void)
         TEST(ranks_divide_the_cores),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),
+        TEST(one_signal_ends_a_start_that_hangs),
         TEST(the_second_ends_them_at_once),
         TEST(nobody_outlives_the_launcher),
         TEST(a_watcher_tells_what_ended_its_rank),
