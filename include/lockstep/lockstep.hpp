@@ -20,7 +20,7 @@ namespace lockstep {
 #ifdef LOCKSTEP_EXCEPTIONS
 class error : public std::runtime_error {
 public:
-    explicit error(lks_status status) : std::runtime_error(lks_last_error()->message), status(status) {}
+    explicit error(lks_status why) : std::runtime_error(lks_last_error()->message), status(why) {}
     const lks_status status;
 };
 inline lks_status check(lks_status status)

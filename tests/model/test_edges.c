@@ -383,10 +383,30 @@ static void a_message_names_four_samples(void **state)
     close_session(&s);
 }
 
+/* Progress that no training has come to ends the next step, with a sentence. */
+static void progress_is_one_that_can_be(void **state)
+{
+    (void)state;
+    static const lks_progress wrong[] = {
+        {.step = -5}, {.step = INT64_MAX}, {.step = 3, .skipped = 4}, {.skipped = -1}};
+    session s;
+    open_small(&s, (lks_model_opts){.replicas = 1});
+    const lks_batch batch = {.x = X, .y = Y, .count = SAMPLES};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lks_model_set_progress(s.model, wrong[i]);
+        LKT_FAILS(LKS_E_INVALID, "the model's progress is",
+                  lks_model_step(s.model, &batch, 0.05, NULL));
+    }
+    lks_model_set_progress(s.model, (lks_progress){.step = 3, .skipped = 3});
+    LKT_OK(lks_model_step(s.model, &batch, 0.05, NULL));
+    close_session(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(absent_replicas_have_no_statistics),
+        cmocka_unit_test(progress_is_one_that_can_be),
         cmocka_unit_test(a_failed_first_step_leaves_no_trace),
         cmocka_unit_test(averages_begin_with_the_first_update),
         cmocka_unit_test(ties_are_the_first_class),

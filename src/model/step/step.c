@@ -205,8 +205,20 @@ static lks_status begin_step(lks_model *model, double lr, int64_t counted)
     return LKS_OK;
 }
 
+/* Anybody may have set it. */
+static lks_status check_progress(const lks_progress *p)
+{
+    if (p->skipped >= 0 && p->step >= p->skipped && p->step < INT64_MAX) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_INVALID,
+        "the model's progress is %lld steps, %lld of them skipped; expected 0 or more, and "
+        "no more skipped than there are (lks_model_set_progress())",
+        (long long)p->step, (long long)p->skipped);
+}
+
 static lks_status begin_train(lks_model *model, const lks_batch *batch, double lr)
 {
+    LKI_TRY(check_progress(&model->progress));
     LKI_TRY(lki_check_train_batch(model, batch));
     return begin_step(model, lr, model->counted);
 }
