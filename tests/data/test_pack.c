@@ -392,6 +392,12 @@ static void a_table_has_files_and_classes(void **state)
     write_bytes(in_folder("w.csv"), untitled, sizeof untitled - 1);
     LKT_OK(pack(&result, "w.csv", "untitled", (lks_pack_opts){0}));
     assert_int_equal(result.samples[0], 2);
+    /* A title may be the name of the pictures' folder. */
+    static const char folders[] = "p,class\np/2/00.png,cat\np/10/00.png,dog\n";
+    write_bytes(in_folder("w.csv"), folders, sizeof folders - 1);
+    LKT_OK(pack(&result, "w.csv", "folders", (lks_pack_opts){0}));
+    assert_int_equal(result.samples[0], 2);
+    assert_int_equal(result.classes, 2);
     /* A file that is not there is a bad picture, but in the first row, which may be titles. */
     static const char missing[] = "p/2/00.png,cat\np/10/00.png,dog\nnone.png,dog\n";
     write_bytes(in_folder("w.csv"), missing, sizeof missing - 1);

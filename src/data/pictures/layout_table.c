@@ -91,7 +91,8 @@ static lks_status take_row(lki_pictures *out, const table *t, const char *folder
     const int length = name[0] == '/' ? snprintf(path, sizeof path, "%s", name)
                                       : snprintf(path, sizeof path, "%s/%s", folder, name);
     if (length >= PATH_MAX) return fail_row(t, "the path is too long");
-    if (title && stat(path, &about) != 0) return LKS_OK;
+    /* Titles name no file, but a folder may be called as one of them is. */
+    if (title && (stat(path, &about) != 0 || S_ISDIR(about.st_mode))) return LKS_OK;
     return lki_pictures_add(out, path, t->field[1], strlen(t->field[1]), test);
 }
 
