@@ -74,6 +74,42 @@ static void pictures_are_trained_on(void **state)
     expect(3, "cannot read 'none.png': there is no such file or folder");
 }
 
+/* Whatever a file is called, it is what its first bytes say. */
+static void pictures_are_known_by_their_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"noext", "a.jfif", "b.jpe", "c.npy", "d.gif"};
+    make_pictures("photos", 4, 12);
+    run("data pack photos --size 4");
+    expect_ok();
+    write_text("c.yaml", "data: {path: photos-4x4}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(shell("cp photos/sky/003.png %s", names[i]), 0);
+        run("predict c.yaml --init mlp.safetensors --images %s --format csv", names[i]);
+        expect_ok();
+        expect_out("sample,class,name,probability\n");
+        expect_out(names[i]);
+    }
+    static const struct {
+        const char *name, *text, *sentence;
+    } others[] = {
+        {"a.gif", "GIF89a", "a.gif: it is no JPEG and no PNG, but GIF by its first bytes"},
+        {"noext", "BM6", "noext: it is no JPEG and no PNG, but BMP by its first bytes"},
+        {"a.jpg", "\1\2\3\4", "a.jpg: it is no JPEG and no PNG, but something else"},
+        {"a.jfif", "", "a.jfif: the file is empty"},
+        {"text", "hello",
+         "'text' starts with the bytes 68 65 6c 6c, expected 00 00 08 03 as an IDX"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_text(others[i].name, others[i].text);
+        run("predict c.yaml --init mlp.safetensors --images %s", others[i].name);
+        expect(4, others[i].sentence);
+    }
+}
+
 /* Columns are counted in characters, and no character is cut. */
 static void names_beyond_ascii_stand_in_columns(void **state)
 {
@@ -265,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(pictures_are_trained_on),
+        TEST(pictures_are_known_by_their_bytes),
         TEST(names_beyond_ascii_stand_in_columns),
         TEST(long_names_end_with_a_character),
         TEST(other_classes_say_how_to_begin),
