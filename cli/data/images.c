@@ -53,9 +53,11 @@ lks_status images_open(lks_dataset **out, const lks_recipe_parts *parts, const c
                         "pictures were given (%.300s), but a sample of the data is %s, without "
                         "rows, columns and channels; expected a file of such samples",
                         images, data_shape_text(text[0], wanted));
+    lks_shape pictures = *wanted; /* which are grey where the data is, else of three colours */
+    if (is == KIND_PICTURES && pictures.dim[2] != 1) pictures.dim[2] = 3;
     if (is == KIND_PICTURES)
-        status = lks_dataset_open_pictures(out, parts->context, images, wanted->dim[0],
-                                           wanted->dim[1], parts->data.classes);
+        status = lks_dataset_open_pictures(out, parts->context, images, &pictures,
+                                           parts->data.classes);
     else
         status = (is == KIND_NUMPY ? lks_dataset_open_npy : lks_dataset_open_idx)(
             out, parts->context, images, NULL, parts->data.classes);
@@ -65,9 +67,10 @@ lks_status images_open(lks_dataset **out, const lks_recipe_parts *parts, const c
         return lks_fail(LKS_E_SHAPE, "samples of %s are %s, but those of the data are %s", images,
                         lks_dtype_name(found.dtype), lks_dtype_name(parts->data.dtype));
     if (lks_shape_equal(&found.shape, wanted)) return LKS_OK;
-    return lks_fail(LKS_E_SHAPE,
-                    "%.300s gives %s, the data is %s; expected samples of that shape, or pictures "
-                    "(JPEG, PNG), which become as large as the data's",
-                    images, data_shape_text(text[0], &found.shape),
-                    data_shape_text(text[1], wanted));
+    return lks_fail(
+        LKS_E_SHAPE, "%.300s gives %s, the data is %s; expected a file of such samples%s", images,
+        data_shape_text(text[0], &found.shape), data_shape_text(text[1], wanted),
+        is != KIND_PICTURES && wanted->ndim == 3 && (wanted->dim[2] == 1 || wanted->dim[2] == 3)
+            ? ", or pictures (JPEG, PNG), which become as large as these"
+            : "");
 }

@@ -110,6 +110,33 @@ static void pictures_are_known_by_their_bytes(void **state)
     }
 }
 
+/* A network for grey images takes pictures, which become grey; where nothing fits, both shapes are told. */
+static void grey_networks_take_pictures(void **state)
+{
+    (void)state;
+    make_pictures("photos", 1, 28);
+    write_text("c.yaml", "data: {name: digits, samples: 100, test_samples: 10}\n"
+                         "model: {name: mlp, hidden: [4]}\ntrain: {batch_size: 50, replicas: 2}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    run("predict c.yaml --init mlp.safetensors --images photos --format csv");
+    expect_ok();
+    expect_out("sample,class,probability\nphotos/apple/000.png,");
+    run("predict c.yaml --init mlp.safetensors --images photos/sky/000.png --format csv");
+    expect_ok();
+    run("data digits --out d --samples 4 --test-samples 4");
+    expect_ok();
+    run("data pack photos --size 6x5");
+    expect_ok();
+    write_text("p.yaml", "data: {path: photos-6x5}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2}\n");
+    run("train p.yaml --quiet --save-model");
+    expect_ok();
+    run("predict p.yaml --init mlp.safetensors --images d/t10k-images-idx3-ubyte");
+    expect(2, "d/t10k-images-idx3-ubyte gives 28x28x1, the data is 5x6x3; expected a file of such "
+              "samples, or pictures (JPEG, PNG), which become as large as these\n");
+}
+
 /* Columns are counted in characters, and no character is cut. */
 static void names_beyond_ascii_stand_in_columns(void **state)
 {
@@ -302,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(pictures_are_trained_on),
         TEST(pictures_are_known_by_their_bytes),
+        TEST(grey_networks_take_pictures),
         TEST(names_beyond_ascii_stand_in_columns),
         TEST(long_names_end_with_a_character),
         TEST(other_classes_say_how_to_begin),
