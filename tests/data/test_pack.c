@@ -89,6 +89,26 @@ static void a_packed_file_is_a_data_set(void **state)
               lks_dataset_open_folder(&set, context, in_folder("o"), false, 2));
 }
 
+/* Half a picture is rounded up, and one is left to train on. */
+static void a_share_of_nothing_is_refused(void **state)
+{
+    (void)state;
+    lks_pack_result result;
+    make_class_folders("p", 4);
+    LKT_FAILS(LKS_E_INVALID,
+              "--split 0.1 of 4 pictures is none, and no class has more; a class needs at least 5",
+              pack(&result, "p", "o", (lks_pack_opts){.split = 0.1}));
+    assert_int_equal(access(in_folder("o"), F_OK), -1);
+    lkt_write_sample(in_folder("p/ape/04.png"), 2, 4, 9, 9);
+    LKT_OK(pack(&result, "p", "o", (lks_pack_opts){.split = 0.1}));
+    assert_int_equal(result.samples[1], 1);
+    make_class_folders("one", 1);
+    LKT_FAILS(LKS_E_INVALID,
+              "--split 0.9 of 1 picture is none, and no class has more; a class "
+              "needs at least 2 for",
+              pack(&result, "one", "n", (lks_pack_opts){.split = 0.9}));
+}
+
 static bool stop_at_once(void *user, int64_t done, int64_t all)
 {
     (void)user, (void)done, (void)all;
@@ -441,6 +461,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_packed_file_is_a_data_set),
+        TEST(a_share_of_nothing_is_refused),
         TEST(threads_change_no_byte),
         TEST(a_part_is_gone_on_with),
         TEST(one_packs_at_a_time),

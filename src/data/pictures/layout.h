@@ -27,7 +27,8 @@ typedef struct lki_pictures {
  * `what` is a folder with a folder for each class, below which pictures lie at any depth; a folder with such ones named
  * train, and val, valid, validation or test, of which the first is taken; such a one of tiny-imagenet, whose val has
  * images and val_annotations.txt; or a CSV file. Pictures are in the order of classes, then of paths, or of the table.
- * `share` (below 1) holds so much of every class back as the test split, by a permutation keyed by seed and class.
+ * `share` (below 1) holds so much of every class back as the test split, by a permutation keyed by seed and class;
+ * LKS_E_INVALID: that is not one picture.
  */
 lks_status lki_pictures_find(lki_pictures *out, const char *what, double share, uint64_t seed);
 
