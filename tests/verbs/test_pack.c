@@ -263,6 +263,38 @@ static void bad_pictures_are_named(void **state)
     expect(3, "is there already");
 }
 
+static void folders_without_pictures_are_named(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    assert_int_equal(shell("mkdir -p photos/moon photos/bee/old && touch photos/moon/readme"), 0);
+    run("data pack photos --size 8");
+    expect(0, "lockstep: photos/bee: the folder has no picture and is no class\n"
+              "lockstep: photos/moon: the folder has no picture and is no class\n");
+    expect_out("3 classes, 6 training");
+    assert_int_equal(shell("rm -r photos/leaf photos/sky"), 0);
+    run("data pack photos --size 4");
+    expect(4, "photos/moon: the folder has no picture and is no class\n");
+    expect(4, "has one class, 'apple'");
+}
+
+/* The folder itself has a name, and nothing is written into it. */
+static void the_folder_itself_is_packed_beside_it(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    assert_int_equal(shell("cd photos && '%s' data pack . --size 8 >../out.txt", program()), 0);
+    read_text(last.out, "out.txt");
+    expect_out(".: a folder for each class");
+    expect_out("Next: lockstep data show ../photos-8x8;");
+    assert_true(there("photos-8x8/pictures.packed"));
+    assert_int_equal(shell("test $(ls -A photos | wc -l) = 3"), 0);
+    assert_int_equal(
+        shell("cd photos/sky && '%s' data pack ../ --size 9 >../../out.txt", program()), 0);
+    assert_true(there("photos-9x9/pictures.packed"));
+    assert_int_equal(shell("test $(ls -A photos | wc -l) = 3"), 0);
+}
+
 static void options_are_checked(void **state)
 {
     (void)state;
@@ -335,6 +367,8 @@ int main(void)
         TEST(other_classes_say_how_to_begin),
         TEST(a_kill_at_any_moment_loses_nothing),
         TEST(bad_pictures_are_named),
+        TEST(folders_without_pictures_are_named),
+        TEST(the_folder_itself_is_packed_beside_it),
         TEST(options_are_checked),
         TEST(a_full_disk_is_told),
     };

@@ -11,6 +11,12 @@ typedef struct lki_picture {
     bool test;
 } lki_picture;
 
+/* A folder where those of classes are, but without a picture. */
+typedef struct lki_empty {
+    const char *path;
+    struct lki_empty *next; /* by their paths */
+} lki_empty;
+
 /* All that was found. Zero it, set arena.context; release the arena, also after a failure. */
 typedef struct lki_pictures {
     lki_arena arena;
@@ -18,8 +24,9 @@ typedef struct lki_pictures {
     int64_t split[2];     /* how many for training, for testing */
     const char **name;    /* of classes; numbers in their order, else by bytes */
     int64_t classes;
-    int64_t others; /* files whose names are not those of pictures */
-    char what[256]; /* how classes and splits were found, for people */
+    int64_t others;   /* files whose names are not those of pictures */
+    lki_empty *empty; /* folders that are no class of the training */
+    char what[256];   /* how classes and splits were found, for people */
     int64_t count, room;
 } lki_pictures;
 
