@@ -110,7 +110,9 @@ static const char *folder_for(cli_pool *pool, const char *what, const lks_pack_o
         free(real);
         return strncmp(out, "./../", 5) == 0 ? out + 2 : out;
     }
-    if (length > 4 && strncmp(what + length - 4, ".csv", 4) == 0) length -= 4;
+    if (length > 4 &&
+        (strncmp(what + length - 4, ".csv", 4) == 0 || strncmp(what + length - 4, ".tsv", 4) == 0))
+        length -= 4;
     return pool_format(pool, "%.*s-%dx%d", (int)length, what, opts->width, opts->height);
 }
 

@@ -151,7 +151,7 @@ static lks_status find_any(lki_pictures *out, const char *what, bool *sorted)
     snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - what + 1),
              slash == NULL ? "." : what);
     snprintf(out->what, sizeof out->what, "files and classes by a table");
-    return lki_pictures_read_table(out, what, folder, ',', true, false);
+    return lki_pictures_read_table(out, what, folder, '\0', true, false);
 }
 
 static int pictures_by_path(const void *a, const void *b)

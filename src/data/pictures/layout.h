@@ -50,7 +50,8 @@ lks_status lki_pictures_settle(lki_pictures *out, const char *what, bool sorted,
                                uint64_t seed);
 
 /* layout_table.c: a picture for each row of a file, whose first two columns between `separator`s are its file, relative
- * to `folder`, and its class. With `titles` the first row may have titles: it does where its file is not there. */
+ * to `folder`, and its class. 0: commas, semicolons or tabs, as the first line has them, and quotes around fields. With
+ * `titles` the first row may have titles: it does where its file is not there. */
 lks_status lki_pictures_read_table(lki_pictures *out, const char *path, const char *folder,
                                    char separator, bool titles, bool test);
 
