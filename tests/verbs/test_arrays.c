@@ -162,6 +162,16 @@ static void trainings_are_the_same(void **state)
     expect(2, "samples of bytes.npy are U8, but those of the data are F32");
     run("train --quiet c.yaml --data c.yaml %s", options);
     expect(3, "is not at c.yaml: Not a directory");
+    make_zip(&archive, &(member){"foo.npy", &x, 0, false, false}, 1, false);
+    write_bytes(in_folder("foo.npz"), &archive);
+    run("train --quiet c.yaml --data foo.npz %s", options);
+    expect(4,
+           "'foo.npz' has 1 array: foo, none called as samples and labels are; expected x_train");
+    run("data check foo.npz");
+    expect(4, "'foo.npz' has 1 array: foo, none called");
+    shell(": >none.npz");
+    run("train --quiet c.yaml --data none.npz %s", options);
+    expect(4, "'none.npz' is empty, expected a zip archive of arrays; write it again");
     run("data show a.npz --out a.npz");
     expect(2, "a.npz");
     run("train --quiet c.yaml --data a.npz --set data.classes=2 %s", options);
