@@ -62,6 +62,9 @@ LKS_MUSTUSE lks_status data_sentences_check(lks_dataset *data);
 bool data_text_check(lks_status *status, const cli_args *cli, const char *what);
 /* The same of shards, and of tables. */
 bool data_rows_check(lks_status *status, const cli_args *cli, const char *what);
+/* What is wrong with a folder in another format than IDX: each split is opened, and every sample read. */
+LKS_MUSTUSE lks_status data_check_samples(cli_pool *pool, lks_context *context, const char *folder);
+void data_say_no_test(void);
 /* The statistics of data in shards. */
 LKS_MUSTUSE lks_status data_shards_stats(const data_source *source, const cli_args *cli);
 

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,9 +269,6 @@ static const char *what_to_do(const check *c, const char *folder)
     return "";
 }
 
-static const char no_test_split[] =
-    "no test split: a training can hold samples back, with validation.fraction";
-
 /* The folder itself, or where torchvision puts the files below it. */
 static lks_status find_files(check *c, const char *folder)
 {
@@ -300,88 +296,12 @@ static lks_status find_files(check *c, const char *folder)
                     what_to_do(c, folder));
 }
 
-/* An archive as it is published: what it is said to be, or what its name says. */
-static lks_status check_archive(const check *c, const char *folder, const lki_published *known)
-{
-    char found[DIGEST_SIZE];
-    if (known->file_count != 1) return LKS_OK;
-    const lki_published_file *file = &known->files[0];
-    const char *path = pool_format(c->pool, "%s/%s.gz", folder, file->name);
-    if (access(path, F_OK) != 0) return LKS_OK;
-    const lks_status status = digest_sha256(found, path);
-    if (status == LKS_E_UNSUPPORTED) {
-        say_error("%s", lks_last_error()->message);
-        return LKS_OK;
-    }
-    if (status != LKS_OK) return status;
-    if (strcmp(found, file->sha256) == 0) {
-        say("%s.gz  as published for %s", file->name, known->name);
-        return LKS_OK;
-    }
-    return lks_fail(
-        LKS_E_MISMATCH,
-        "%.300s is not the file that was published for %s: changed, damaged or packed again; "
-        "remove it and run 'lockstep data %s --out %.200s'",
-        path, known->name, known->name, folder);
-}
-
-/* Floats may be what nothing can be computed with. */
-static lks_status check_finite(lks_dataset *data)
-{
-    const lks_dataset_info info = lks_dataset_get_info(data);
-    const int64_t elements = lks_shape_elements(&info.shape);
-    float *x = info.dtype == LKS_F32 ? malloc((size_t)elements * sizeof *x) : NULL;
-    lks_status status = LKS_OK;
-    if (info.dtype != LKS_F32) return LKS_OK;
-    if (x == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a sample");
-    for (int64_t i = 0; i < info.samples && status == LKS_OK; i++) {
-        int32_t label;
-        status = lks_dataset_read(data, i, x, &label);
-        for (int64_t k = 0; k < elements && status == LKS_OK; k++)
-            if (!isfinite(x[k]))
-                status = lks_fail(LKS_E_FORMAT,
-                                  "sample %lld of %.300s has the value %f at its element %lld, "
-                                  "expected finite numbers; a training would stop there",
-                                  (long long)i, lks_dataset_name(data), (double)x[k], (long long)k);
-    }
-    free(x);
-    return status;
-}
-
-/* In another format than IDX. Each split is opened, and every sample read: the format says what is wrong. */
-static lks_status check_other(const check *c, const char *folder)
-{
-    const bool has_test = lks_dataset_folder_has(folder, true);
-    lks_status status = LKS_OK;
-    for (int i = 0; i < lki_published_count && status == LKS_OK; i++)
-        status = check_archive(c, folder, &lki_published_table[i]);
-    for (int test = !lks_dataset_folder_has(folder, false); test < 1 + has_test && status == LKS_OK;
-         test++) {
-        lks_dataset *data;
-        uint64_t hash;
-        status = lks_dataset_open_folder(&data, c->context, folder, test == 1, 0);
-        if (status != LKS_OK) return status;
-        const lks_dataset_info info = lks_dataset_get_info(data);
-        char shape[64], count[TEXT_NUMBER_SIZE];
-        lks_text_count(count, info.samples);
-        status = lks_dataset_hash(data, &hash);
-        if (status == LKS_OK) status = check_finite(data);
-        lks_dataset_destroy(data);
-        if (status == LKS_OK)
-            say("%s %s sample%s of %s", count, test ? "test" : "training", TEXT_S(info.samples),
-                data_shape_text(shape, &info.shape));
-    }
-    if (status == LKS_OK && !has_test) say("%s", no_test_split);
-    if (status == LKS_OK) say("%s: nothing is wrong", folder);
-    return status;
-}
-
 static lks_status check_folder(check *c, const char *folder)
 {
     const lks_status status = find_files(c, folder);
     if (status == LKS_E_IO &&
         (lks_dataset_folder_has(folder, false) || lks_dataset_folder_has(folder, true)))
-        return check_other(c, folder);
+        return data_check_samples(c->pool, c->context, folder);
     if (status != LKS_OK) return status;
     if (c->known != NULL && c->known->file_count != FILES)
         return lks_fail(
@@ -391,7 +311,7 @@ static lks_status check_folder(check *c, const char *folder)
     const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
                           c->entry[TEST_SPLIT + 1].path != NULL;
     for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) data_check_look_at(c, i);
-    if (!has_test) say("%s", no_test_split);
+    if (!has_test) data_say_no_test();
     if (c->known == NULL) c->known = majority(c);
     for (int i = 0; i < FILES; i++)
         if (c->entry[i].readable) say_found(c, i);

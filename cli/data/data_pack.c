@@ -90,12 +90,29 @@ static lks_status read_options(lks_pack_opts *out, const cli_args *cli)
     return data_threads(&out->threads, cli);
 }
 
-/* Beside the pictures: "photos-64x64" of "photos/", "labels-64x64" of "labels.csv". */
+/* Whether a path ends in the folder itself, or in the one above it, as "." and "photos/.." do. */
+static bool ends_in_dots(const char *what, size_t length)
+{
+    size_t dots = 0;
+    while (dots < length && what[length - 1 - dots] == '.') dots++;
+    return (dots == 1 || dots == 2) && (dots == length || what[length - 1 - dots] == '/');
+}
+
+/* Beside the pictures: "photos-64x64" of "photos/", "labels-64x64" of "labels.csv", "../photos-64x64" of "." in photos. */
 static const char *folder_for(cli_pool *pool, const char *what, const lks_pack_opts *opts)
 {
     size_t length = strlen(what);
     while (length > 1 && what[length - 1] == '/') length--;
-    if (length > 4 && strncmp(what + length - 4, ".csv", 4) == 0) length -= 4;
+    char *real = ends_in_dots(what, length) ? realpath(what, NULL) : NULL;
+    if (real != NULL) {
+        const char *out = pool_format(pool, "%.*s/../%s-%dx%d", (int)length, what,
+                                      strrchr(real, '/') + 1, opts->width, opts->height);
+        free(real);
+        return strncmp(out, "./../", 5) == 0 ? out + 2 : out;
+    }
+    if (length > 4 &&
+        (strncmp(what + length - 4, ".csv", 4) == 0 || strncmp(what + length - 4, ".tsv", 4) == 0))
+        length -= 4;
     return pool_format(pool, "%.*s-%dx%d", (int)length, what, opts->width, opts->height);
 }
 

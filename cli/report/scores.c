@@ -235,8 +235,9 @@ void scores_print_confusion(const scores *s, cli_pool *pool)
 
 void scores_print(const scores *s, cli_pool *pool)
 {
-    say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
-        100 * quotient(s->top5, s->samples));
+    if (s->of.classes > 5) /* of five, all are among them */
+        say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
+            100 * quotient(s->top5, s->samples));
     print_classes(s, pool);
     if (s->of.classes > SHOWN) {
         say("\n%" PRId64 " classes, the most frequent mistakes (--format json has all):",

@@ -130,6 +130,27 @@ static bool is_network(lks_network_info *out, const char *name)
     return false;
 }
 
+/* What is no file is a name that was mistyped, unless it looks like a path. */
+static bool is_mistyped(const char *name)
+{
+    return access(name, F_OK) != 0 && errno == ENOENT && strpbrk(name, "/#.") == NULL;
+}
+
+static lks_status fail_name(cli_pool *pool, const char *name)
+{
+    lks_network_info network;
+    char *small = pool_format(pool, "%s", name); /* ResNet50 is what papers call it */
+    for (char *c = small; *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+    lki_nearest near = {.word = small};
+    for (int i = 0; lks_network_get(&network, NULL, i); i++) lki_nearest_offer(&near, network.name);
+    return lks_fail(LKS_E_IO,
+                    "'%.100s' is neither a file nor the name of a network%s%s; 'lockstep info "
+                    "--models' lists networks",
+                    name, near.best != NULL ? ", of which the nearest is " : "",
+                    near.best != NULL ? near.best : "");
+}
+
 /* Columns of the longest name, in which most are of one width whatever the file. */
 static int name_width(cli_pool *pool, const lks_tensor_file *file)
 {
@@ -295,6 +316,7 @@ lks_status verb_info(const cli_args *cli, int *code)
                                          "checkpoints, or a checkpoint's or a safetensors file");
     if (status != LKS_OK) return status;
     if (kind == PATH_OTHER && is_network(&network, path)) return info_network(cli, &network);
+    if (kind == PATH_OTHER && is_mistyped(path)) return fail_name(cli->pool, path);
     if (kind == PATH_OTHER) return cli_with_recipe(cli, code, NULL, info_config);
     lks_context *context;
     status = lks_context_create(&context, &say_logged);

@@ -1,11 +1,11 @@
 /* lockstep predict */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <lockstep/text.h>
 
 #include "cli/cli.h"
+#include "cli/data/images.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
 
@@ -259,40 +259,6 @@ static lks_status read_format(format *out, const cli_args *cli, const lks_recipe
     return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv or json", name);
 }
 
-static bool are_pictures(const char *images)
-{
-    static const char *const ends[] = {".jpg", ".jpeg", ".png", NULL};
-    struct stat about;
-    if (text_has_end(ends, images)) return true;
-    return stat(images, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
-/* --images: a file of images without labels, a picture, or a folder of pictures. */
-static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, const char *images)
-{
-    const lks_shape *wanted = &parts->data.shape;
-    const char *end = strrchr(images, '.');
-    const bool npy = end != NULL && strcmp(end, ".npy") == 0;
-    lks_status status;
-    if (are_pictures(images) && wanted->ndim == 3)
-        status = lks_dataset_open_pictures(out, parts->context, images, wanted->dim[0],
-                                           wanted->dim[1], parts->data.classes);
-    else
-        status = (npy ? lks_dataset_open_npy : lks_dataset_open_idx)(out, parts->context, images,
-                                                                     NULL, parts->data.classes);
-    if (status != LKS_OK) return status;
-    if (lks_dataset_get_info(*out).dtype != parts->data.dtype)
-        return lks_fail(LKS_E_SHAPE, "samples of %s are %s, but those of the data are %s", images,
-                        lks_dtype_name(lks_dataset_get_info(*out).dtype),
-                        lks_dtype_name(parts->data.dtype));
-    const lks_shape found = lks_dataset_get_info(*out).shape;
-    if (lks_shape_equal(&found, wanted)) return LKS_OK;
-    return lks_fail(LKS_E_SHAPE,
-                    "samples of %s have another shape than the data of the "
-                    "configuration",
-                    images);
-}
-
 /* --count and --format, and how wide the columns are. */
 static lks_status read_options(table *t, int64_t *count, const cli_args *cli,
                                const lks_recipe *recipe)
@@ -405,7 +371,7 @@ static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code
     if (status == LKS_OK && parts.data.classes == 0 && (t.probabilities || t.outputs))
         status = lks_fail(LKS_E_INVALID,
                           "--probabilities and --outputs are of classes, but this data has none");
-    if (status == LKS_OK && images != NULL) status = open_images(&other, &parts, images);
+    if (status == LKS_OK && images != NULL) status = images_open(&other, &parts, images);
     if (status == LKS_OK) status = check_classes(recipe); /* before a title is printed */
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);

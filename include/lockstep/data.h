@@ -71,12 +71,12 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_npy(lks_dataset **out, lks_conte
                                                     int64_t classes);
 
 /*
- * Pictures to predict from: a JPEG or PNG file, or all in a folder and below it in the order of their paths, resized to
- * height x width as `lockstep data pack` does (docs/program.md). A file is opened when its sample is read; every target is 0.
+ * Pictures to predict from: a JPEG or PNG file, or all in a folder and below it in the order of their paths, resized as
+ * `lockstep data pack` does to shape: height, width, 3 channels or 1 (Pillow's "L"). Files are opened when read; targets are 0.
  */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_pictures(lks_dataset **out, lks_context *context,
-                                                         const char *what, int64_t height,
-                                                         int64_t width, int64_t classes);
+                                                         const char *what, const lks_shape *shape,
+                                                         int64_t classes);
 
 /*
  * The training or the test split that lies in a folder, in the first format that it has anything of. IDX files:

@@ -115,7 +115,7 @@ typedef struct lks_pack_opts {
     /* Ten times a second, by the calling thread; false ends it: LKS_E_STOPPED. May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t all);
     void (*bad)(void *user, const char *path,
-                const char *reason); /* for each, at the end; may be NULL */
+                const char *reason); /* at the end; at once for folders without any; may be NULL */
     void *user;
 } lks_pack_opts;
 typedef struct lks_pack_result {

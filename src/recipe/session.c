@@ -24,15 +24,30 @@ static lks_status session_settle_classes(lki_session *s)
     return LKS_OK;
 }
 
+static lks_status compare_splits(const lki_session *s, const lks_dataset_info *test)
+{
+    char shape[2][80];
+    const bool shapes = !lki_shape_equal(&s->info.shape, &test->shape);
+    if (!shapes && s->info.dtype == test->dtype) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_FORMAT,
+        "training samples (%.200s) are %s, but test samples (%.200s) are %s, expected one %s; "
+        "'lockstep data check' looks at the files",
+        lks_dataset_name(s->train),
+        shapes ? lki_shape_print(&s->info.shape, shape[0], sizeof shape[0])
+               : lks_dtype_name(s->info.dtype),
+        lks_dataset_name(s->test),
+        shapes ? lki_shape_print(&test->shape, shape[1], sizeof shape[1])
+               : lks_dtype_name(test->dtype),
+        shapes ? "shape" : "type");
+}
+
 static lks_status settle_info(lki_session *s)
 {
     if (s->train != NULL) s->info = lks_dataset_get_info(s->train);
     if (s->test != NULL) {
         const lks_dataset_info test = lks_dataset_get_info(s->test);
-        if (s->train != NULL &&
-            (!lki_shape_equal(&s->info.shape, &test.shape) || s->info.dtype != test.dtype))
-            return LKI_FAIL(LKS_E_FORMAT, "samples of %s and %s have different shapes",
-                            lks_dataset_name(s->train), lks_dataset_name(s->test));
+        if (s->train != NULL) LKI_TRY(compare_splits(s, &test));
         if (s->train == NULL) s->info = test;
     }
     if (s->train != NULL) LKI_TRY(lki_augment_read(s->config, &s->info, NULL));

@@ -135,8 +135,9 @@ static void of_data_sets(void **state)
     REFUSES(lks_dataset_open_idx(&out, context, NULL, NULL, 0));
     REFUSES(lks_dataset_open_npy(NULL, context, path, NULL, 0));
     REFUSES(lks_dataset_open_npy(&out, context, NULL, NULL, 0));
-    REFUSES(lks_dataset_open_pictures(NULL, context, path, 1, 1, 0));
-    REFUSES(lks_dataset_open_pictures(&out, context, NULL, 1, 1, 0));
+    REFUSES(lks_dataset_open_pictures(NULL, context, path, &LKS_SHAPE(1, 1, 3), 0));
+    REFUSES(lks_dataset_open_pictures(&out, context, NULL, &LKS_SHAPE(1, 1, 3), 0));
+    REFUSES(lks_dataset_open_pictures(&out, context, path, NULL, 0));
     LKT_FAILS(LKS_E_IO, "", lks_dataset_open_idx(&out, NULL, path, NULL, 0));
     REFUSES(lks_idx_check(NULL, context, path, 0));
     REFUSES(lks_idx_check(&idx, context, NULL, 0));

@@ -24,7 +24,7 @@ static void loose_pictures_are_samples(void **state)
     int32_t label = 1;
     make_pictures();
     write_bytes(in_folder("p/notes.txt"), "x", 1);
-    LKT_OK(lks_dataset_open_pictures(&set, context, in_folder("p"), 5, 7, 9));
+    LKT_OK(lks_dataset_open_pictures(&set, context, in_folder("p"), &LKS_SHAPE(5, 7, 3), 9));
     const lks_dataset_info info = lks_dataset_get_info(set);
     assert_int_equal(info.samples, 6);
     assert_int_equal(info.classes, 9);
@@ -44,24 +44,59 @@ static void loose_pictures_are_samples(void **state)
     lks_dataset_destroy(part);
     lks_dataset_destroy(set);
     write_bytes(in_folder("p/2/bad.png"), "<html>", 6);
-    LKT_OK(lks_dataset_open_pictures(&set, context, in_folder("p/2/bad.png"), 5, 7, 0));
+    LKT_OK(
+        lks_dataset_open_pictures(&set, context, in_folder("p/2/bad.png"), &LKS_SHAPE(5, 7, 3), 0));
     assert_int_equal(lks_dataset_get_info(set).samples, 1);
     LKT_FAILS(LKS_E_FORMAT, "p/2/bad.png: it is no JPEG and no PNG, but HTML",
               lks_dataset_read(set, 0, found, &label));
     lks_dataset_destroy(set);
-    LKT_FAILS(LKS_E_IO, "there is no such file",
-              lks_dataset_open_pictures(&set, context, in_folder("none.jpg"), 5, 7, 0));
+    LKT_FAILS(
+        LKS_E_IO, "there is no such file",
+        lks_dataset_open_pictures(&set, context, in_folder("none.jpg"), &LKS_SHAPE(5, 7, 3), 0));
     LKT_FAILS(LKS_E_INVALID, "7 x 0 pixels",
-              lks_dataset_open_pictures(&set, context, in_folder("p"), 0, 7, 0));
+              lks_dataset_open_pictures(&set, context, in_folder("p"), &LKS_SHAPE(0, 7, 3), 0));
     assert_int_equal(mkdir(in_folder("empty"), 0777), 0);
     LKT_FAILS(LKS_E_FORMAT, "has no picture",
-              lks_dataset_open_pictures(&set, context, in_folder("empty"), 5, 7, 0));
+              lks_dataset_open_pictures(&set, context, in_folder("empty"), &LKS_SHAPE(5, 7, 3), 0));
+}
+
+/* What Pillow 13.0's Image.new("RGB", (1, 1), colour).convert("L") gives; of a grey picture its own bytes. */
+static void grey_is_pillows(void **state)
+{
+    (void)state;
+    static const uint8_t colours[] = {255, 0,  0,   0,  255, 0,   0,  0,   255, 255, 255, 255,
+                                      10,  20, 30,  1,  2,   250, 77, 200, 13,  128, 127, 129,
+                                      254, 1,  128, 90, 90,  90,  0,  0,   4,   3,   0,   0},
+                         expected[] = {76, 150, 29, 255, 18, 30, 142, 128, 91, 90, 0, 1};
+    enum { PIXELS = sizeof expected };
+    uint8_t found[PIXELS];
+    int32_t label;
+    lks_dataset *set;
+    const lks_shape grey = LKS_SHAPE(1, PIXELS, 1);
+    lkt_write_png(in_folder("c.png"), 1, PIXELS, PNG_COLOR_TYPE_RGB, 8, false, colours,
+                  sizeof colours);
+    LKT_OK(lks_dataset_open_pictures(&set, context, in_folder("c.png"), &grey, 0));
+    const lks_dataset_info info = lks_dataset_get_info(set);
+    assert_true(lks_shape_equal(&info.shape, &grey));
+    LKT_OK(lks_dataset_read(set, 0, found, &label));
+    assert_memory_equal(found, expected, PIXELS);
+    lks_dataset_destroy(set);
+    lkt_write_png(in_folder("g.png"), 1, PIXELS, PNG_COLOR_TYPE_GRAY, 8, false, expected, PIXELS);
+    LKT_OK(lks_dataset_open_pictures(&set, context, in_folder("g.png"), &grey, 0));
+    LKT_OK(lks_dataset_read(set, 0, found, &label));
+    assert_memory_equal(found, expected, PIXELS);
+    lks_dataset_destroy(set);
+    LKT_FAILS(LKS_E_INVALID, "pictures of 2 channels were asked for, expected 3 or, for grey, 1",
+              lks_dataset_open_pictures(&set, context, in_folder("g.png"), &LKS_SHAPE(1, 1, 2), 0));
+    LKT_FAILS(LKS_E_INVALID, "pictures of 2 dimensions were asked for, expected height",
+              lks_dataset_open_pictures(&set, context, in_folder("g.png"), &LKS_SHAPE(1, 1), 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(loose_pictures_are_samples, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(grey_is_pillows, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("data/loose", tests, NULL, NULL);
 }

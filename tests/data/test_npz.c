@@ -200,11 +200,31 @@ static void other_archives_are_refused(void **state)
     const member other[] = {{"other.npy", images(&content[0], 3, 1), 0, false, false}};
     make_zip(&archive, other, 1, false);
     write_bytes(in("a.npz"), &archive);
+    fails_in(folder, LKS_E_IO, "has no training samples; expected", false);
+    fails_in(in("a.npz"), LKS_E_FORMAT, "a.npz' has 1 array: other, none called as samples", false);
+    fails_in(in("a.npz"), LKS_E_FORMAT,
+             "; expected x_train and y_train, X_train and y_train, train_x", false);
+    fails_in(in("a.npz"), LKS_E_FORMAT, ", X and y; save them by such names", false);
+    fails_in(in("a.npz"), LKS_E_IO, "has no test samples; expected", true);
+    const member tests[] = {{"x_test.npy", images(&content[0], 3, 1), 0, false, false},
+                            {"a long name that nobody would give to an array of his.npy",
+                             images(&content[1], 3, 1), 0, false, false},
+                            {"y_test.npy", labels(&content[2], 3, 1), 0, false, false}};
+    make_zip(&archive, tests, 3, false);
+    write_bytes(in("a.npz"), &archive);
+    finds_in(in("a.npz"), true, 1, 1);
     fails_in(in("a.npz"), LKS_E_IO, "has no training samples; expected", false);
+    make_zip(&archive, tests + 1, 1, false);
+    write_bytes(in("a.npz"), &archive);
+    fails_in(in("a.npz"), LKS_E_FORMAT, "a.npz' has 1 array, none called", false);
     archive.count = 0;
+    write_bytes(in("a.npz"), &archive);
+    fails_in(in("a.npz"), LKS_E_FORMAT, "a.npz' is empty, expected a zip archive of arrays", false);
     put(&archive, "no archive", 10);
     write_bytes(in("a.npz"), &archive);
-    fails_in(in("a.npz"), LKS_E_IO, "has no training samples; expected", false);
+    fails_in(in("a.npz"), LKS_E_FORMAT, "a.npz' begins as no zip archive does, expected", false);
+    write_bytes(in("a.zip"), &archive);
+    fails_in(in("a.zip"), LKS_E_IO, "has no training samples; expected", false);
 }
 
 /* Reads what the tests look for; true: all is as it was. */

@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         read_packed(data + 1, bytes - 1);
         break;
     default:
-        read_table(data[0] % 4 == 2 ? ',' : '\t', data + 1, bytes - 1);
+        read_table(data[0] % 4 == 2 ? '\0' : '\t', data + 1, bytes - 1);
         break;
     }
     return 0;

@@ -91,6 +91,36 @@ static void what_is_not_finite_is_found(void **state)
     expect(4, "sample 59 of ./x_train.npy has the value inf at its element 63, expected finite");
 }
 
+/* Check and training refuse the same, and name both shapes, or types. */
+static void splits_are_compared(void **state)
+{
+    (void)state;
+    make_arrays("|u1", SAMPLES);
+    shell("mkdir s t");
+    write_bytes(in_folder("s/x_train.npy"), &x);
+    write_bytes(in_folder("t/x_train.npy"), &x);
+    char *shape = memmem(x.data, x.count, "8, 8)", 5);
+    assert_non_null(shape);
+    memcpy(shape, "4,16)", 5);
+    write_bytes(in_folder("s/x_test.npy"), &x);
+    make_arrays("<f4", SAMPLES);
+    write_bytes(in_folder("t/x_test.npy"), &x);
+    write_bytes(in_folder("y_train.npy"), &y);
+    shell("cp y_train.npy s && cp y_train.npy s/y_test.npy && cp s/y* t");
+    write_text("c.yaml", "model: {name: mlp}\n");
+    run("data check s");
+    expect(4, "s: training samples are 8x8x1, but test samples are 4x16x1, expected one shape");
+    expect_out("60 training samples of 8x8x1\n60 test samples of 4x16x1\n");
+    run("train c.yaml --data s --set train.batch_size=10");
+    expect(4, "training samples (s/x_train.npy) are 8x8x1, but test samples (s/x_test.npy) are "
+              "4x16x1, expected one shape; 'lockstep data check' looks at the files\n");
+    run("data check t");
+    expect(4, "t: training samples are U8, but test samples are F32, expected one type");
+    run("train c.yaml --data t --set train.batch_size=10");
+    expect(4, "training samples (t/x_train.npy) are U8, but test samples (t/x_test.npy) are F32, "
+              "expected one type;");
+}
+
 /* One hash for an archive, packed or not, and for files; for any number of workers and processes. */
 static void trainings_are_the_same(void **state)
 {
@@ -132,6 +162,16 @@ static void trainings_are_the_same(void **state)
     expect(2, "samples of bytes.npy are U8, but those of the data are F32");
     run("train --quiet c.yaml --data c.yaml %s", options);
     expect(3, "is not at c.yaml: Not a directory");
+    make_zip(&archive, &(member){"foo.npy", &x, 0, false, false}, 1, false);
+    write_bytes(in_folder("foo.npz"), &archive);
+    run("train --quiet c.yaml --data foo.npz %s", options);
+    expect(4,
+           "'foo.npz' has 1 array: foo, none called as samples and labels are; expected x_train");
+    run("data check foo.npz");
+    expect(4, "'foo.npz' has 1 array: foo, none called");
+    shell(": >none.npz");
+    run("train --quiet c.yaml --data none.npz %s", options);
+    expect(4, "'none.npz' is empty, expected a zip archive of arrays; write it again");
     run("data show a.npz --out a.npz");
     expect(2, "a.npz");
     run("train --quiet c.yaml --data a.npz --set data.classes=2 %s", options);
@@ -143,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(archives_are_looked_at),
         TEST(what_is_not_finite_is_found),
+        TEST(splits_are_compared),
         TEST(trainings_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,15 @@ static void what_is_wrong_is_said(void **state)
         {"info vgg11 --shape 100x100x3", "vgg11: its classifier takes 7x7, but 3x3 come out"},
     };
     (void)state;
+    run("info ResNet50");
+    expect(3, "'ResNet50' is neither a file nor the name of a network, of which the nearest is "
+              "resnet50; 'lockstep info --models' lists networks\n");
+    run("info resnet5");
+    expect(3, "of which the nearest is resnet");
+    run("info nowhere");
+    expect(3, "'nowhere' is neither a file nor the name of a network; 'lockstep info --models'");
+    run("info nowhere.yaml");
+    expect(3, "configuration nowhere.yaml cannot be opened: No such file");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         run("%s", wrong[i].command);
         assert_int_not_equal(last.code, 0);

@@ -54,6 +54,7 @@ static void pictures_are_trained_on(void **state)
     expect_ok();
     expect_out("Accuracy: 12/12 (100%)");
     expect_out("0 apple        4     1.0000");
+    assert_null(strstr(last.out, "Top 5")); /* there are three */
     expect_out("2 sky          0  0  4\n");
     run("predict c.yaml --format csv");
     expect_ok();
@@ -72,6 +73,69 @@ static void pictures_are_trained_on(void **state)
     expect_out("\n\"a,\"\"b\"\".PNG\",2,sky,");
     run("predict c.yaml --images none.png");
     expect(3, "cannot read 'none.png': there is no such file or folder");
+}
+
+/* Whatever a file is called, it is what its first bytes say. */
+static void pictures_are_known_by_their_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"noext", "a.jfif", "b.jpe", "c.npy", "d.gif"};
+    make_pictures("photos", 4, 12);
+    run("data pack photos --size 4");
+    expect_ok();
+    write_text("c.yaml", "data: {path: photos-4x4}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(shell("cp photos/sky/003.png %s", names[i]), 0);
+        run("predict c.yaml --init mlp.safetensors --images %s --format csv", names[i]);
+        expect_ok();
+        expect_out("sample,class,name,probability\n");
+        expect_out(names[i]);
+    }
+    static const struct {
+        const char *name, *text, *sentence;
+    } others[] = {
+        {"a.gif", "GIF89a", "a.gif: it is no JPEG and no PNG, but GIF by its first bytes"},
+        {"noext", "BM6", "noext: it is no JPEG and no PNG, but BMP by its first bytes"},
+        {"a.jpg", "\1\2\3\4", "a.jpg: it is no JPEG and no PNG, but something else"},
+        {"a.jfif", "", "a.jfif: the file is empty"},
+        {"text", "hello",
+         "'text' starts with the bytes 68 65 6c 6c, expected 00 00 08 03 as an IDX"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_text(others[i].name, others[i].text);
+        run("predict c.yaml --init mlp.safetensors --images %s", others[i].name);
+        expect(4, others[i].sentence);
+    }
+}
+
+/* A network for grey images takes pictures, which become grey; where nothing fits, both shapes are told. */
+static void grey_networks_take_pictures(void **state)
+{
+    (void)state;
+    make_pictures("photos", 1, 28);
+    write_text("c.yaml", "data: {name: digits, samples: 100, test_samples: 10}\n"
+                         "model: {name: mlp, hidden: [4]}\ntrain: {batch_size: 50, replicas: 2}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    run("predict c.yaml --init mlp.safetensors --images photos --format csv");
+    expect_ok();
+    expect_out("sample,class,probability\nphotos/apple/000.png,");
+    run("predict c.yaml --init mlp.safetensors --images photos/sky/000.png --format csv");
+    expect_ok();
+    run("data digits --out d --samples 4 --test-samples 4");
+    expect_ok();
+    run("data pack photos --size 6x5");
+    expect_ok();
+    write_text("p.yaml", "data: {path: photos-6x5}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2}\n");
+    run("train p.yaml --quiet --save-model");
+    expect_ok();
+    run("predict p.yaml --init mlp.safetensors --images d/t10k-images-idx3-ubyte");
+    expect(2, "d/t10k-images-idx3-ubyte gives 28x28x1, the data is 5x6x3; expected a file of such "
+              "samples, or pictures (JPEG, PNG), which become as large as these\n");
 }
 
 /* Columns are counted in characters, and no character is cut. */
@@ -200,6 +264,38 @@ static void bad_pictures_are_named(void **state)
     expect(3, "is there already");
 }
 
+static void folders_without_pictures_are_named(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    assert_int_equal(shell("mkdir -p photos/moon photos/bee/old && touch photos/moon/readme"), 0);
+    run("data pack photos --size 8");
+    expect(0, "lockstep: photos/bee: the folder has no picture and is no class\n"
+              "lockstep: photos/moon: the folder has no picture and is no class\n");
+    expect_out("3 classes, 6 training");
+    assert_int_equal(shell("rm -r photos/leaf photos/sky"), 0);
+    run("data pack photos --size 4");
+    expect(4, "photos/moon: the folder has no picture and is no class\n");
+    expect(4, "has one class, 'apple'");
+}
+
+/* The folder itself has a name, and nothing is written into it. */
+static void the_folder_itself_is_packed_beside_it(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    assert_int_equal(shell("cd photos && '%s' data pack . --size 8 >../out.txt", program()), 0);
+    read_text(last.out, "out.txt");
+    expect_out(".: a folder for each class");
+    expect_out("Next: lockstep data show ../photos-8x8;");
+    assert_true(there("photos-8x8/pictures.packed"));
+    assert_int_equal(shell("test $(ls -A photos | wc -l) = 3"), 0);
+    assert_int_equal(
+        shell("cd photos/sky && '%s' data pack ../ --size 9 >../../out.txt", program()), 0);
+    assert_true(there("photos-9x9/pictures.packed"));
+    assert_int_equal(shell("test $(ls -A photos | wc -l) = 3"), 0);
+}
+
 static void options_are_checked(void **state)
 {
     (void)state;
@@ -265,11 +361,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(pictures_are_trained_on),
+        TEST(pictures_are_known_by_their_bytes),
+        TEST(grey_networks_take_pictures),
         TEST(names_beyond_ascii_stand_in_columns),
         TEST(long_names_end_with_a_character),
         TEST(other_classes_say_how_to_begin),
         TEST(a_kill_at_any_moment_loses_nothing),
         TEST(bad_pictures_are_named),
+        TEST(folders_without_pictures_are_named),
+        TEST(the_folder_itself_is_packed_beside_it),
         TEST(options_are_checked),
         TEST(a_full_disk_is_told),
     };

@@ -141,6 +141,7 @@ static void counts_are_those_of_the_definitions(void **state)
     json_decref(json);
     run("eval c.yaml --out run --metrics");
     expect_ok();
+    expect_out("\nTop 5: ");
     expect_out(first);
     expect_out("   11        0          -       -       -");
     snprintf(line, sizeof line, "macro      237     %.4f  %.4f  %.4f", precision / classes,

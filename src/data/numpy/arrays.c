@@ -2,6 +2,7 @@
 #include "data/numpy/arrays.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -41,6 +42,11 @@ static lks_status read_array(lki_array *out, const char *path, const char *membe
     size_t bytes = out->file.bytes;
     if (member != NULL) {
         lki_zip zip;
+        if (!lki_zip_is(data, bytes))
+            return LKI_FAIL(LKS_E_FORMAT,
+                            "'%s' %s, expected a zip archive of arrays; write it again, as by "
+                            "np.savez()",
+                            path, bytes == 0 ? "is empty" : "begins as no zip archive does");
         LKI_TRY(lki_zip_open(&zip, out->file.data, out->file.bytes, path));
         LKI_TRY(lki_zip_read(&zip, member, &data, &bytes, &out->inflated));
     }
@@ -92,17 +98,30 @@ static bool find_pair(lki_numpy_place *out, const lki_zip *zip, bool test_split)
     return best > 0;
 }
 
-/* In the archive at out->path. What cannot be read has something, which opening it then tells. */
-static bool find_in_archive(lki_numpy_place *out, bool test_split)
+static bool is_named_npz(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    return end != NULL && end != name && strcasecmp(end, ".npz") == 0;
+}
+
+/* In the archive at out->path. What cannot be read has something, which opening it then tells; and so, if it was
+ * `given`, has an archive without any array of either split. */
+static bool find_in_archive(lki_numpy_place *out, bool test_split, bool given)
 {
     lki_file file;
     lki_zip zip;
     bool found = false;
     if (lki_file_open(&file, NULL, out->path) != LKS_OK) return false;
-    if (lki_zip_is(file.data, file.bytes)) {
+    const bool named = given && is_named_npz(out->path);
+    const bool zipped = lki_zip_is(file.data, file.bytes);
+    if (named || zipped) {
         out->archived = true;
-        out->damaged = lki_zip_open(&zip, file.data, file.bytes, out->path) != LKS_OK;
+        out->damaged = !zipped || lki_zip_open(&zip, file.data, file.bytes, out->path) != LKS_OK;
         found = out->damaged || find_pair(out, &zip, test_split);
+        if (!found && named && !test_split) {
+            lki_numpy_place tests;
+            found = !find_pair(&tests, &zip, true);
+        }
     }
     lki_file_close(&file);
     return found;
@@ -114,8 +133,7 @@ static int find_archives(lki_numpy_place *out, const char *folder)
     int found = 0;
     DIR *opened = opendir(folder);
     for (const struct dirent *d; opened != NULL && (d = readdir(opened)) != NULL;) {
-        const char *end = strrchr(d->d_name, '.');
-        if (end == NULL || end == d->d_name || strcasecmp(end, ".npz") != 0) continue;
+        if (!is_named_npz(d->d_name)) continue;
         const int length = snprintf(out->path, sizeof out->path, "%s/%s", folder, d->d_name);
         if (length > 0 && (size_t)length < sizeof out->path) found++;
     }
@@ -129,10 +147,52 @@ bool lki_numpy_find(lki_numpy_place *out, const char *path, bool test_split)
     *out = (lki_numpy_place){.archives = 0};
     const int length = snprintf(out->path, sizeof out->path, "%s", path);
     if (length < 0 || (size_t)length >= sizeof out->path || stat(path, &about) != 0) return false;
-    if (S_ISREG(about.st_mode)) return find_in_archive(out, test_split);
+    if (S_ISREG(about.st_mode)) return find_in_archive(out, test_split, true);
     if (find_pair(out, NULL, test_split)) return true;
     out->archives = find_archives(out, path);
-    return out->archives > 1 || (out->archives == 1 && find_in_archive(out, test_split));
+    return out->archives > 1 || (out->archives == 1 && find_in_archive(out, test_split, false));
+}
+
+/* Behind what is there, without ".npy"; what does not fit is left out. */
+static size_t put_name(char *text, size_t room, size_t used, const char *before, const char *name,
+                       size_t bytes)
+{
+    if (bytes > 4 && memcmp(name + bytes - 4, ".npy", 4) == 0) bytes -= 4;
+    const int more = snprintf(text + used, room - used, "%s%.*s", before, (int)bytes, name);
+    if (more > 0 && (size_t)more < room - used) return used + (size_t)more;
+    text[used] = '\0';
+    return used;
+}
+
+/* An archive with other arrays: which, and what they are to be called. */
+static lks_status fail_names(lks_context *context, const char *path)
+{
+    enum { WIDTH = 40, ALL = 140 }; /* a sentence has 600 bytes */
+    lki_file file;
+    lki_zip zip;
+    char found[ALL + 8] = "", expected[200] = "";
+    const char *name;
+    size_t used = 0, bytes;
+    int64_t count = 0;
+    LKI_TRY(lki_file_open(&file, context, path));
+    const lks_status status = lki_zip_open(&zip, file.data, file.bytes, path);
+    for (; status == LKS_OK && (name = lki_zip_member(&zip, count, &bytes)) != NULL; count++)
+        if (bytes <= WIDTH) used = put_name(found, ALL, used, used == 0 ? " " : ", ", name, bytes);
+    lki_file_close(&file);
+    if (status != LKS_OK) return status;
+    used = 0;
+    for (int i = 0; pairs[0][i][0] != NULL; i++)
+        for (int k = 0; k < 2; k++)
+            used = put_name(expected, sizeof expected, used,
+                            k == 1   ? " and "
+                            : i == 0 ? ""
+                                     : ", ",
+                            pairs[0][i][k], strlen(pairs[0][i][k]));
+    return LKI_FAIL(LKS_E_FORMAT,
+                    "'%.150s' has %" PRId64 " array%s%s%s, none called as samples and labels "
+                    "are; expected %s; save them by such names, as by np.savez(f, x_train=x, "
+                    "y_train=y)",
+                    path, count, LKI_S(count), found[0] != '\0' ? ":" : "", found, expected);
 }
 
 lks_status lki_numpy_open(lki_array *out, lks_context *context, const lki_numpy_place *place,
@@ -145,6 +205,7 @@ lks_status lki_numpy_open(lki_array *out, lks_context *context, const lki_numpy_
             LKS_E_INVALID,
             "there are %d .npz files where '%s' is; give the one to be read by its path",
             place->archives, place->path);
+    if (!place->damaged && place->name[0] == NULL) return fail_names(context, place->path);
     if (!place->damaged && !place->has[labels])
         return LKI_FAIL(LKS_E_IO, "'%s' has the array %s, but no %s; put that beside it",
                         place->path, place->name[!labels], place->name[labels]);

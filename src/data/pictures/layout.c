@@ -49,15 +49,34 @@ typedef struct walk {
 
 static lks_status look_into(const walk *w, const char *folder, int depth);
 
+static lks_status add_empty(lki_pictures *out, const char *path)
+{
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&out->arena, &memory, sizeof(lki_empty), "a folder without pictures"));
+    lki_empty *added = memory, **at = &out->empty;
+    LKI_TRY(lki_arena_string(&out->arena, &added->path, path));
+    while (*at != NULL && strcmp((*at)->path, path) < 0) at = &(*at)->next;
+    added->next = *at;
+    *at = added;
+    return LKS_OK;
+}
+
+/* Of a class, or within one. Test pictures are of the classes of the training, which may have more. */
+static lks_status look_below(const walk *w, const char *path, const char *name, int depth)
+{
+    walk below = *w;
+    const int64_t before = w->out->count;
+    if (w->class == NULL) below.class = name;
+    LKI_TRY(look_into(&below, path, depth + 1));
+    if (w->class != NULL || w->test || w->out->count > before) return LKS_OK;
+    return add_empty(w->out, path);
+}
+
 static lks_status look_at(const walk *w, const char *folder, const char *name, int depth)
 {
     char path[PATH_MAX];
     LKI_TRY(join(path, folder, name));
-    if (lki_folder_is(path)) {
-        walk below = *w;
-        if (below.class == NULL) below.class = name;
-        return look_into(&below, path, depth + 1);
-    }
+    if (lki_folder_is(path)) return look_below(w, path, name, depth);
     if (!is_named_as_picture(name)) {
         w->out->others++;
         return LKS_OK;
@@ -132,7 +151,7 @@ static lks_status find_any(lki_pictures *out, const char *what, bool *sorted)
     snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - what + 1),
              slash == NULL ? "." : what);
     snprintf(out->what, sizeof out->what, "files and classes by a table");
-    return lki_pictures_read_table(out, what, folder, ',', true, false);
+    return lki_pictures_read_table(out, what, folder, '\0', true, false);
 }
 
 static int pictures_by_path(const void *a, const void *b)

@@ -2,6 +2,7 @@
 #include "data/pictures/layout.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,9 +107,21 @@ static lks_status number_classes(lki_pictures *out)
     return LKS_OK;
 }
 
-/* The last of each class's permutation go to the test split; both keep their order. */
-static lks_status hold_back(lki_pictures *out, double share, uint64_t seed)
+/* Who asks for test pictures and gets none is to hear of it before all is packed. */
+static lks_status fail_none_held(const char *what, double share, int64_t most)
 {
+    const double least = ceil(0.5 / share); /* of which half a picture is rounded up */
+    return LKI_FAIL(LKS_E_INVALID,
+                    "'%.300s': --split %g of %" PRId64
+                    " picture%s is none, and no class has more; a class needs at least %.0f for "
+                    "one test picture: give more pictures or a larger share, or leave out --split",
+                    what, share, most, most == 1 ? "" : "s", least < 2 ? 2 : least);
+}
+
+/* The last of each class's permutation go to the test split; both keep their order. */
+static lks_status hold_back(lki_pictures *out, const char *what, double share, uint64_t seed)
+{
+    int64_t most = 0;
     void *memory;
     const size_t bytes = (size_t)(out->count + out->classes + 1) * sizeof(int64_t);
     LKI_TRY(lki_arena_alloc(&out->arena, &memory, bytes, "pictures to hold back"));
@@ -119,6 +132,7 @@ static lks_status hold_back(lki_pictures *out, double share, uint64_t seed)
     for (int64_t i = 0; i < out->count; i++) member[end[out->picture[i].label]++] = i;
     for (int64_t c = 0; c < out->classes; c++) {
         const int64_t first = c == 0 ? 0 : end[c - 1], count = end[c] - first;
+        if (count > most) most = count;
         const lki_permutation turn = lki_permutation_make(seed, c, count);
         const int64_t kept = count - (int64_t)((double)count * share + 0.5);
         for (int64_t i = kept < 1 ? 1 : kept; i < count; i++) {
@@ -127,7 +141,7 @@ static lks_status hold_back(lki_pictures *out, double share, uint64_t seed)
             out->split[1]++;
         }
     }
-    return LKS_OK;
+    return out->split[1] > 0 ? LKS_OK : fail_none_held(what, share, most);
 }
 
 /* Training pictures first, each split in its order. */
@@ -155,6 +169,6 @@ lks_status lki_pictures_settle(lki_pictures *out, const char *what, bool sorted,
                         "in which the folders of classes are",
                         what, out->name[0]);
     if (sorted) qsort(out->picture, (size_t)out->count, sizeof *out->picture, by_split_class_path);
-    if (share > 0) LKI_TRY(hold_back(out, share, seed));
+    if (share > 0) LKI_TRY(hold_back(out, what, share, seed));
     return order(out);
 }

@@ -199,7 +199,10 @@ static lks_status judge(lks_pack_result *out, packing *p)
 static lks_status pack(lks_pack_result *out, packing *p, const char *what)
 {
     void *memory;
-    LKI_TRY(lki_pictures_find(&p->pictures, what, p->opts->split, p->opts->seed));
+    const lks_status found = lki_pictures_find(&p->pictures, what, p->opts->split, p->opts->seed);
+    for (const lki_empty *e = p->pictures.empty; p->opts->bad && e != NULL; e = e->next)
+        p->opts->bad(p->opts->user, e->path, "the folder has no picture and is no class");
+    if (found != LKS_OK) return found;
     LKI_TRY(lki_arena_alloc(&p->arena, &memory, (size_t)p->pictures.count * sizeof(bad),
                             "the list of bad pictures"));
     p->bad = memory;

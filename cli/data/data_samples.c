@@ -1,0 +1,111 @@
+/* lockstep data check: folders in other formats than IDX. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/tools.h>
+
+#include "cli/data/data.h"
+#include "cli/data/digest.h"
+#include "cli/out/text.h"
+
+/* An archive as it is published: what it is said to be, or what its name says. */
+static lks_status check_archive(cli_pool *pool, const char *folder, const lki_published *known)
+{
+    char found[DIGEST_SIZE];
+    if (known->file_count != 1) return LKS_OK;
+    const lki_published_file *file = &known->files[0];
+    const char *path = pool_format(pool, "%s/%s.gz", folder, file->name);
+    if (access(path, F_OK) != 0) return LKS_OK;
+    const lks_status status = digest_sha256(found, path);
+    if (status == LKS_E_UNSUPPORTED) {
+        say_error("%s", lks_last_error()->message);
+        return LKS_OK;
+    }
+    if (status != LKS_OK) return status;
+    if (strcmp(found, file->sha256) == 0) {
+        say("%s.gz  as published for %s", file->name, known->name);
+        return LKS_OK;
+    }
+    return lks_fail(
+        LKS_E_MISMATCH,
+        "%.300s is not the file that was published for %s: changed, damaged or packed again; "
+        "remove it and run 'lockstep data %s --out %.200s'",
+        path, known->name, known->name, folder);
+}
+
+/* Floats may be what nothing can be computed with. */
+static lks_status check_finite(lks_dataset *data)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    float *x = info.dtype == LKS_F32 ? malloc((size_t)elements * sizeof *x) : NULL;
+    lks_status status = LKS_OK;
+    if (info.dtype != LKS_F32) return LKS_OK;
+    if (x == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a sample");
+    for (int64_t i = 0; i < info.samples && status == LKS_OK; i++) {
+        int32_t label;
+        status = lks_dataset_read(data, i, x, &label);
+        for (int64_t k = 0; k < elements && status == LKS_OK; k++)
+            if (!isfinite(x[k]))
+                status = lks_fail(LKS_E_FORMAT,
+                                  "sample %lld of %.300s has the value %f at its element %lld, "
+                                  "expected finite numbers; a training would stop there",
+                                  (long long)i, lks_dataset_name(data), (double)x[k], (long long)k);
+    }
+    free(x);
+    return status;
+}
+
+/* A training would refuse splits of different samples, too. */
+static lks_status compare_splits(const lks_dataset_info split[2], const char *folder)
+{
+    char shape[2][64];
+    if (split[0].samples == 0 || split[1].samples == 0) return LKS_OK;
+    if (!lks_shape_equal(&split[0].shape, &split[1].shape))
+        return lks_fail(LKS_E_FORMAT,
+                        "%.300s: training samples are %s, but test samples are %s, expected one "
+                        "shape; are they of the same data set?",
+                        folder, data_shape_text(shape[0], &split[0].shape),
+                        data_shape_text(shape[1], &split[1].shape));
+    if (split[0].dtype == split[1].dtype) return LKS_OK;
+    return lks_fail(LKS_E_FORMAT,
+                    "%.300s: training samples are %s, but test samples are %s, expected one type; "
+                    "save both as the same",
+                    folder, lks_dtype_name(split[0].dtype), lks_dtype_name(split[1].dtype));
+}
+
+void data_say_no_test(void)
+{
+    say("no test split: a training can hold samples back, with validation.fraction");
+}
+
+lks_status data_check_samples(cli_pool *pool, lks_context *context, const char *folder)
+{
+    const bool has_test = lks_dataset_folder_has(folder, true);
+    lks_dataset_info split[2] = {{.samples = 0}};
+    lks_status status = LKS_OK;
+    for (int i = 0; i < lki_published_count && status == LKS_OK; i++)
+        status = check_archive(pool, folder, &lki_published_table[i]);
+    for (int test = !lks_dataset_folder_has(folder, false); test < 1 + has_test && status == LKS_OK;
+         test++) {
+        lks_dataset *data;
+        uint64_t hash;
+        status = lks_dataset_open_folder(&data, context, folder, test == 1, 0);
+        if (status != LKS_OK) return status;
+        const lks_dataset_info info = split[test] = lks_dataset_get_info(data);
+        char shape[64], count[TEXT_NUMBER_SIZE];
+        lks_text_count(count, info.samples);
+        status = lks_dataset_hash(data, &hash);
+        if (status == LKS_OK) status = check_finite(data);
+        lks_dataset_destroy(data);
+        if (status == LKS_OK)
+            say("%s %s sample%s of %s", count, test ? "test" : "training", TEXT_S(info.samples),
+                data_shape_text(shape, &info.shape));
+    }
+    if (status == LKS_OK) status = compare_splits(split, folder);
+    if (status == LKS_OK && !has_test) data_say_no_test();
+    if (status == LKS_OK) say("%s: nothing is wrong", folder);
+    return status;
+}
