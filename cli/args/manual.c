@@ -24,6 +24,10 @@ const manual_row manual_environment[] = {
     {"LKS_MODULES", "a folder with modules for MPI, or one module; not set: the folder lockstep/ "
                     "beside the library, and "
                     "that of a build"},
+    {"LKS_RDZV_SECRET",
+     "the secret of a rendezvous, 16 to 256 bytes; not set: --rdzv-secret, or the "
+     "first host draws one"},
+    {"LKS_RESTART", "set by launch for its processes: the number of the start, from 0"},
     {"LKS_RUNS", "the folder in which trainings say that they run, for ps and stop; not set: "
                  "/tmp/lockstep-<user's number>"},
     {"LKS_WATCH", "after how many seconds of silence a process of a training counts as lost; not "
@@ -31,6 +35,8 @@ const manual_row manual_environment[] = {
                   "watches"},
     {"XDG_DATA_HOME",
      "where data sets are looked for, in lockstep/<name>; not set: ~/.local/share"},
+    {"XDG_CACHE_HOME", "where tokens of texts are kept, in lockstep/; not set: ~/.cache"},
+    {"NO_COLOR", "set: no colours"},
     {"TERM", "dumb: no progress bar"},
     {NULL, NULL},
 };

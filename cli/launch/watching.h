@@ -30,7 +30,7 @@ typedef struct launch_watching {
     launch_failure *failed;   /* reported so far; lines come before their end */
     int failures, room, ends; /* how many have ended in failure, or as they were asked to */
     double hard_at, kill_at;  /* when to end and to kill the starter; 0: not */
-    double soft_at;           /* while not all ranks have been started: when to end it without `soft` */
+    double soft_at; /* while not all ranks have been started: when to end it without `soft` */
 } launch_watching;
 
 /* Says why it has ended, where that was not to be. */
