@@ -1,5 +1,5 @@
 /* Packing pictures into a file, and the file as a data set. */
-#include "data/packing.h"
+#include "pictures/packing.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -7,7 +7,7 @@ set_tests_properties(bench/loader PROPERTIES TIMEOUT 60)
 if(LKS_PNG_ON)
   target_link_libraries(test_data_pictures PRIVATE lks_png)
   target_link_libraries(test_data_pack PRIVATE lks_png)
-  target_link_libraries(test_data_layouts PRIVATE lks_png)
+  target_link_libraries(test_pictures_layouts PRIVATE lks_png)
   add_test(NAME data/pillow COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/data/pillow.py $<TARGET_FILE:lockstep>
            $<$<BOOL:${LKS_JPEG_ON}>:jpeg>)
   set_tests_properties(data/pillow PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)

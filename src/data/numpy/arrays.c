@@ -154,8 +154,8 @@ bool lki_numpy_find(lki_numpy_place *out, const char *path, bool test_split)
 }
 
 /* Behind what is there, without ".npy"; what does not fit is left out. */
-static size_t put_name(char *text, size_t room, size_t used, const char *before, const char *name,
-                       size_t bytes)
+static size_t append_array(char *text, size_t room, size_t used, const char *before,
+                           const char *name, size_t bytes)
 {
     if (bytes > 4 && memcmp(name + bytes - 4, ".npy", 4) == 0) bytes -= 4;
     const int more = snprintf(text + used, room - used, "%s%.*s", before, (int)bytes, name);
@@ -177,17 +177,18 @@ static lks_status fail_names(lks_context *context, const char *path)
     LKI_TRY(lki_file_open(&file, context, path));
     const lks_status status = lki_zip_open(&zip, file.data, file.bytes, path);
     for (; status == LKS_OK && (name = lki_zip_member(&zip, count, &bytes)) != NULL; count++)
-        if (bytes <= WIDTH) used = put_name(found, ALL, used, used == 0 ? " " : ", ", name, bytes);
+        if (bytes <= WIDTH)
+            used = append_array(found, ALL, used, used == 0 ? " " : ", ", name, bytes);
     lki_file_close(&file);
     if (status != LKS_OK) return status;
     used = 0;
     for (int i = 0; pairs[0][i][0] != NULL; i++)
         for (int k = 0; k < 2; k++)
-            used = put_name(expected, sizeof expected, used,
-                            k == 1   ? " and "
-                            : i == 0 ? ""
-                                     : ", ",
-                            pairs[0][i][k], strlen(pairs[0][i][k]));
+            used = append_array(expected, sizeof expected, used,
+                                k == 1   ? " and "
+                                : i == 0 ? ""
+                                         : ", ",
+                                pairs[0][i][k], strlen(pairs[0][i][k]));
     return LKI_FAIL(LKS_E_FORMAT,
                     "'%.150s' has %" PRId64 " array%s%s%s, none called as samples and labels "
                     "are; expected %s; save them by such names, as by np.savez(f, x_train=x, "

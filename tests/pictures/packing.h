@@ -1,6 +1,6 @@
 /* Folders of classes with pictures, and packing them. */
-#ifndef LKT_DATA_PACKING_H
-#define LKT_DATA_PACKING_H
+#ifndef LKT_PICTURES_PACKING_H
+#define LKT_PICTURES_PACKING_H
 
 #include "data/pictures.h"
 

@@ -1,5 +1,5 @@
 /* Where pictures lie, and of which class and split they are. */
-#include "data/packing.h"
+#include "pictures/packing.h"
 
 static void expect_layout(const char *what, const char *how, int64_t training, int64_t test)
 {
@@ -207,5 +207,5 @@ int main(void)
         TEST(a_table_has_files_and_classes),     TEST(columns_may_be_between_others),
         TEST(folders_that_are_none_are_refused), TEST(a_share_of_nothing_is_refused),
     };
-    return cmocka_run_group_tests_name("data/layouts", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pictures/layouts", tests, NULL, NULL);
 }
