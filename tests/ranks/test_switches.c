@@ -70,7 +70,7 @@ static lks_tensor *positions(lks_graph *g)
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }
 
-/* Few channels and filters, and windows that overlap. */
+/* Few channels and filters, windows that overlap, and gelu before a pool. */
 static lks_tensor *small(lks_graph *g)
 {
     const lks_conv2d_opts first = {.filters = 3, .kernel = {5, 5}, .padding = {2, 2}};
@@ -79,7 +79,7 @@ static lks_tensor *small(lks_graph *g)
         g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
     x = lks_max_pool(g, lks_relu(g, lks_conv2d(g, x, &first)),
                      &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 2}});
-    x = lks_relu(g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 7, .kernel = {2, 3}}));
+    x = lks_gelu(g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 7, .kernel = {2, 3}}), NULL);
     x = lks_flatten(g, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}}));
     x = lks_dense(g, lks_dropout(g, x, NULL), &(lks_dense_opts){.units = 5});
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
@@ -254,10 +254,10 @@ static void they_differ(void **state)
 /* A kernel with a rule of its own that neither network has would be held by nothing here. */
 static void they_have_every_implementation(void **state)
 {
-    const lkt_net nets[] = {net, masked, positions};
+    const lkt_net nets[] = {net, small, masked, positions};
     lkt_met met = lkt_met_none();
     (void)state;
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < (int)(sizeof nets / sizeof *nets); n++) {
         lkt_model m = lkt_begin(&(lks_context_opts){.device = "cpu"});
         lkt_compile(&m, &(lks_model_opts){.loss = nets[n](m.graph), .global_batch = 4});
         (void)lkt_met_others(&met, m.model, 1);
