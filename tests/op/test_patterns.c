@@ -180,7 +180,7 @@ static void steepest(lkt_case *c, lkt_case *head, lkt_result *of_head, lkt_bound
 {
     lkt_case before = part_of(c, 0, 2), pool = part_of(c, 2, c->cluster.count);
     lkt_result of_before, of_pool;
-    before.blocks = head->blocks;
+    before.blocks = c->blocks;
     lkt_run(&before, lkt_ref(), NULL, &(lkt_how){.no_backward = true}, &of_before);
     pool.blocks = before.blocks;
     pool.in[0] = of_before.out;
