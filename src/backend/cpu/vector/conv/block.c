@@ -258,7 +258,8 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
 static void vector_block_choose(const lki_block_shape *s, int64_t begin, int64_t end, float *out,
                                 const float *other, float *in, const float *least, uint8_t *where)
 {
-    for (int64_t i = 0; i < s->rows * s->columns; i++) FOR_VECTORS(f, n, end - begin)
+    for (int64_t i = 0; i < s->rows * s->columns; i++) {
+        FOR_VECTORS(f, n, end - begin)
         {
             const int64_t at = i * s->filters + begin + f;
             uint8_t *place = where + i * lki_block_where(s) + begin + f;
@@ -269,6 +270,7 @@ static void vector_block_choose(const lki_block_shape *s, int64_t begin, int64_t
             vf_put(in + at, vf_blend(lower, vf_get(least + at, n), vf_get(in + at, n)), n);
             vi_to_bytes(place, vi_blend(lower, both >> 4, both) & vi_set(15));
         }
+    }
 }
 
 const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {

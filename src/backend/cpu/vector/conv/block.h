@@ -50,12 +50,12 @@ INLINE bool block_together(const lki_block_shape *s)
 
 enum { MOST_PLACES = 9 };
 
-/* The largest and the least of a window's values, and their places. Of -infinity gelu and silu are NaN; NaN in the first
- * place stays, others count for nothing. */
+/* What gelu and silu are given. Of -infinity they are NaN, and it counts as that. */
 INLINE vf pool_value(vf sum)
 {
     return vf_blend(vm_gt(sum, vf_set(-INFINITY)), vf_flush(sum), vf_set(NAN));
 }
+/* The largest and the least of a window's values, and their places. NaN in the first place stays, others count for nothing. */
 INLINE void pool_both(const int places, const vf *from, vf bias, int64_t n, float *out,
                       float *least, uint8_t *where)
 {
