@@ -57,7 +57,7 @@ static void a_text_above_numbers_is_refused(void **state)
         bool refused;
     } cases[] = {
         {"x;\n1;\n2;\n3;\n", true},
-        {";\nx;\n1;\n\n2;\nNA;\n#N/A;\n3;\n", true},
+        {";\n<NA>;\nx;\n1;\n\n2;\nNA;\n#N/A;\n3;\n", true},
         {"1e400;\n1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\nx;\n", true},
         {"x;\n1;\n2;\n3;\n4;\n5;\n6;\n7;\nx;\n8;\n", false},
         {"x;\n1;\n2;\n", false},

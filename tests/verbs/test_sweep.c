@@ -98,7 +98,8 @@ static void validation_judges_before_the_test(void **state)
     for (int i = 0; i < 100; i++)
         snprintf(csv + strlen(csv), sizeof csv - strlen(csv), "%d,%d\n", i % 10, i % 10 + 1);
     write_text("t.csv", csv);
-    write_text("t.yaml", "data: {table: t.csv}\nmodel: {name: mlp}\nvalidation: {fraction: 0.2}\n"
+    write_text("t.yaml", "data: {table: t.csv, test_fraction: 0.2}\nmodel: {name: "
+                         "mlp}\nvalidation: {fraction: 0.2}\n"
                          "loss: {name: huber}\n");
     run("sweep t.yaml --grid optimizer.lr=1e-5,0.1 --epochs 1 --out numbers");
     expect_ok();
