@@ -36,6 +36,7 @@ typedef struct lki_word {
     int32_t status; /* of its part; */
     int32_t raised; /* what it wants all to stop with */
     int64_t step, count;
+    double lr; /* of a step, else 0 */
     uint64_t link;
     lks_metrics metrics;
     int64_t bad_position; /* of the first sample with a loss that is not finite; -1: none */
@@ -109,23 +110,26 @@ typedef struct lki_across {
     lks_error error;        /* and its record */
 } lki_across;
 
-/* across.c */
+/* meet.c */
 /* Ranks end a phase in which one may fail alone. With comm NULL or one rank the status itself. */
 static inline lks_status lki_across_agree(lks_comm *comm, lks_status status)
 {
     return comm != NULL && lks_comm_size(comm) > 1 ? lks_comm_agree(comm, status) : status;
 }
-/* Makes model->across where there are several ranks: who has how many workers, and so which replicas.
- * A rank that has no model as its compile failed with `status` says so to all. */
-lks_status lki_across_meet(lks_comm *comm, lks_model *model, lks_status status);
+/* Makes model->across where there are several ranks, which must have the same graph and options: who has how many
+ * workers, and so which replicas. A rank that has no model as its compile failed with `status` says so to all. */
+lks_status lki_across_meet(lks_comm *comm, lks_model *model, const lks_graph *graph,
+                           lks_status status);
+/* Whether all have planned the same, and update alike. */
+lks_status lki_across_check(lks_model *model);
+
+/* across.c */
 /* Behind the weights: the borders of the table of sums by replica, as it has them. */
 lks_status lki_across_near(lks_model *model);
 /* Behind the workers: all else of what is summed that does not follow from who has which replicas, */
 lks_status lki_across_plan(lks_model *model);
 /* and what does. */
 lks_status lki_across_ranges(lks_model *model);
-/* Whether all have planned the same. */
-lks_status lki_across_check(lks_model *model);
 size_t lki_across_bytes(const lks_model *model);
 /* Collective, behind lki_across_agree(). */
 lks_status lki_across_allocate(lks_model *model);

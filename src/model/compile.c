@@ -355,7 +355,7 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
     lks_comm *comm = opts != NULL ? opts->comm : NULL;
     lks_model *model = NULL;
     lks_status status = compile_begin(&model, graph, opts);
-    status = lki_across_meet(comm, model, status);
+    status = lki_across_meet(comm, model, graph, status);
     if (status == LKS_OK) {
         const unsigned saved = lki_float_enter(); /* plans see what workers see */
         status = lki_balance_make(model);

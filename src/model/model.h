@@ -188,6 +188,7 @@ struct lks_model {
     int rules;
     int64_t counted;   /* samples, or positions that have a class: what a step takes the mean of */
     float scale;       /* of gradients: lki_update's */
+    double lr;         /* of this step; 0: of no step */
     bool link_after;   /* hash the state after the update */
     lki_carry carried; /* from batch to batch */
     float *predictions;

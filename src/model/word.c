@@ -10,6 +10,7 @@ static lki_word word_of(const lks_model *model)
 {
     return (lki_word){.step = model->progress.step,
                       .count = model->pass.count,
+                      .lr = model->lr,
                       .link = model->progress.link,
                       .bad_position = -1};
 }
@@ -86,13 +87,19 @@ static lks_status check_words(const lks_model *model)
     for (int r = 1; r < across->ranks; r++) {
         const lki_word *first = &across->word[0], *word = &across->word[r];
         char who[LKI_WHO_SIZE];
-        if (word->step == first->step && word->count == first->count) continue;
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s takes step %lld with a batch of %lld samples, rank 0 step %lld with "
-                        "%lld; all ranks must be given the same batches",
-                        lki_comm_who(across->comm, r, who), (long long)word->step + 1,
-                        (long long)word->count, (long long)first->step + 1,
-                        (long long)first->count);
+        if (word->step != first->step || word->count != first->count)
+            return LKI_FAIL(
+                LKS_E_INVALID,
+                "%s takes step %lld with a batch of %lld samples, rank 0 step %lld with "
+                "%lld; all ranks must be given the same batches",
+                lki_comm_who(across->comm, r, who), (long long)word->step + 1,
+                (long long)word->count, (long long)first->step + 1, (long long)first->count);
+        if (word->lr != first->lr)
+            return LKI_FAIL(
+                LKS_E_INVALID,
+                "%s takes step %lld at the learning rate %.9g, rank 0 at %.9g; all ranks "
+                "must be given the same",
+                lki_comm_who(across->comm, r, who), (long long)word->step + 1, word->lr, first->lr);
     }
     return check_links(model, "parameters");
 }

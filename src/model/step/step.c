@@ -140,6 +140,7 @@ static bool loss_scale_fell(lks_model *model, bool finite)
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics, lks_status status)
 {
+    if (mode != LKI_TRAIN) model->lr = 0;
     if (model->common != NULL) {
         const lks_error error = *lks_last_error();
         lki_model_choose(model, false);
@@ -200,6 +201,7 @@ static lks_status begin_step(lks_model *model, double lr, int64_t counted)
     if (model->progress.step == 0)
         LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
     begin_updates(model, lr, counted);
+    model->lr = lr;
     model->link_after = (model->progress.step + 1) % model->opts.hash_every == 0;
     lki_average_begin(model, counted);
     return LKS_OK;
