@@ -138,27 +138,34 @@ static void end_hard(launch_watching *l)
     l->kill_at = process_clock() + l->plan->starter->end_s;
 }
 
+/* All ranks are to save and end, as if they had got this signal; if that hastes, also those that have not begun. */
+static void ask(launch_watching *l, int number, bool hasty)
+{
+    const launch_starter *starter = l->plan->starter;
+    if (l->asked == 0) l->asked = number;
+    l->soft = number == SIGUSR1 ? starter->user : starter->soft;
+    if (hasty) l->soft_at = process_clock() + STARTED_S;
+    pass_soft(l);
+}
+
 static void on_signal(launch_watching *l)
 {
     struct signalfd_siginfo info;
     if (read(l->signals, &info, sizeof info) != sizeof info) return;
     const int number = (int)info.ssi_signo;
-    const launch_starter *starter = l->plan->starter;
     if (number == SIGCHLD) {
         if (waitpid(l->starter, &l->status, WNOHANG) == l->starter) l->ended = true;
         return;
     }
-    if (l->asked == 0) l->asked = number;
     /* A terminal that goes sends SIGHUP twice, and a scheduler may repeat SIGUSR1. */
     const bool hasty = number == SIGINT || number == SIGTERM || number == SIGQUIT;
     l->times += hasty;
     if (hasty && l->times > 1) {
+        if (l->asked == 0) l->asked = number;
         end_hard(l);
         return;
     }
-    l->soft = number == SIGUSR1 ? starter->user : starter->soft;
-    if (hasty) l->soft_at = process_clock() + STARTED_S;
-    pass_soft(l);
+    ask(l, number, hasty);
 }
 
 static void on_order(launch_watching *l)
@@ -187,6 +194,22 @@ static bool take(launch_watching *l)
     return true;
 }
 
+/* What the ranks' standard output has. Where ours takes no more, say_flush() says so in the end; until then ranks go on,
+ * unless nobody reads any more. */
+static bool take_said(launch_watching *l)
+{
+    char bytes[16384];
+    const ssize_t count = read(l->said, bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR) return true;
+    if (count <= 0) return false;
+    if (l->mute) return true;
+    fwrite(bytes, 1, (size_t)count, stdout);
+    if (fflush(stdout) == 0) return true;
+    l->mute = true;
+    if (errno == EPIPE) ask(l, SIGPIPE, true);
+    return true;
+}
+
 /* Until the starter is to end; below 0: it is not. */
 static double seconds_left(const launch_watching *l)
 {
@@ -199,22 +222,26 @@ static double seconds_left(const launch_watching *l)
 
 static void supervise(launch_watching *l)
 {
-    bool open = true;
+    bool open = true, said = true;
     while (!l->ended) {
         const double left = seconds_left(l);
         const int timeout = left < 0 ? -1 : (int)(1000 * left) + (left > 0);
         struct pollfd files[] = {{.fd = l->signals, .events = POLLIN},
                                  {.fd = open ? l->output : -1, .events = POLLIN},
+                                 {.fd = said ? l->said : -1, .events = POLLIN},
                                  {.fd = l->plan->orders, .events = POLLIN}};
-        if (poll(files, 3, timeout) > 0) {
+        if (poll(files, 4, timeout) > 0) {
             if (files[1].revents != 0) open = take(l);
+            if (files[2].revents != 0) said = take_said(l);
             if (files[0].revents != 0) on_signal(l);
-            if (files[2].revents != 0) on_order(l);
+            if (files[3].revents != 0) on_order(l);
         }
         if (seconds_left(l) == 0) end_hard(l); /* also where ranks do not stop talking */
     }
     struct pollfd file = {.fd = l->output, .events = POLLIN};
     while (open && poll(&file, 1, 200) > 0) open = take(l);
+    file.fd = l->said;
+    while (said && poll(&file, 1, 200) > 0) said = take_said(l);
     launch_sort_end(&l->sorter);
 }
 
@@ -243,7 +270,7 @@ lks_status launch_once(const launch_plan *plan, launch_end *end)
     launch_watching l = {.plan = plan,
                          .sorter = {.token = plan->token, .report = on_report, .other = on_other}};
     l.sorter.user = &l;
-    spawn_file output = {STDERR_FILENO, -1, 0};
+    spawn_file outputs[] = {{STDERR_FILENO, -1, 0}, {STDOUT_FILENO, -1, 0}};
     /* srun goes on when it is killed, and ends its tasks when it is asked to end. */
     const bool remote = strcmp(plan->starter->name, "srun") == 0;
     fflush(stdout);
@@ -251,14 +278,17 @@ lks_status launch_once(const launch_plan *plan, launch_end *end)
     l.signals = spawn_watch_signals();
     if (l.signals < 0)
         return lks_fail(LKS_E_NOMEM, "signals cannot be watched: %s", strerror(errno));
-    signal(SIGPIPE, SIG_IGN); /* Hydra would die of one when a proxy ends before it */
-    const lks_status status = spawn(&l.starter, launch_command(plan), &output, 1,
+    signal(
+        SIGPIPE,
+        SIG_IGN); /* Hydra would die of one when a proxy ends before it, and we with our reader */
+    const lks_status status = spawn(&l.starter, launch_command(plan), outputs, 2,
                                     remote ? SIGTERM : SIGKILL);
-    signal(SIGPIPE, SIG_DFL);
     if (status != LKS_OK) return status;
-    l.output = output.read;
+    l.output = outputs[0].read;
+    l.said = outputs[1].read;
     supervise(&l);
     close(l.output);
+    close(l.said);
     end_orphans();
     *end = launch_judge(&l);
     return LKS_OK;

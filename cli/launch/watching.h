@@ -14,7 +14,8 @@ typedef struct launch_failure {
 typedef struct launch_watching {
     const launch_plan *plan;
     launch_sorter sorter;
-    int output, signals;
+    int output, said, signals; /* errors and standard output of the starter, and so of ranks */
+    bool mute;                 /* our own standard output takes no more */
     pid_t starter;
     int status;
     bool ended;

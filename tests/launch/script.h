@@ -38,6 +38,8 @@ static const char script[] =
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
     "  echo ready $R >ready.$R; for i in $minute; do sleep 0.1; done ;;\n"
+    "talk) trap 'echo saved >saved.$R; exit 143' TERM\n"
+    "  for i in $minute; do echo line $i; sleep 0.1; done ;;\n"
     "stay) trap '' TERM INT USR1 HUP; echo ready $R >ready.$R\n"
     "  for i in $minute; do sleep 0.1; done ;;\n"
     "esac\n";
@@ -53,7 +55,7 @@ static inline bool begin(const struct mpi *mpi)
         print_message("%s is not installed: its cases are left out\n", mpi->program);
         return false;
     }
-    shell("rm -rf logs ready.* up.* *.txt run modules; mkdir -p modules; touch "
+    shell("rm -rf logs ready.* saved.* up.* *.txt run modules; mkdir -p modules; touch "
           "modules/liblockstep-%s.so",
           mpi->name);
     write_text("rank.sh", script);

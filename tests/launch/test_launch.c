@@ -97,6 +97,37 @@ static void one_signal_lets_all_ranks_save(void **state)
     }
 }
 
+/* Where nobody reads what ranks say they end, and save, as one process does; where a disk is full they go on. */
+static void standard_output_that_is_lost_is_said(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    signal(SIGPIPE, SIG_DFL);
+    EACH_MPI(mpi)
+    {
+        shell("{ '%s' launch -n 2 --by %s --program bash -- rank.sh talk 2>err.txt; echo $? "
+              ">code.txt; } | head -1 >out.txt",
+              program(), mpi->name);
+        read_text(text, "code.txt");
+        read_text(last.err, "err.txt");
+        assert_string_equal(last.err,
+                            "lockstep: standard output could not be written: Broken pipe\n");
+        assert_string_equal(text, "3\n");
+        assert_true(there("saved.0") && there("saved.1"));
+        if (access("/dev/full", W_OK) != 0) continue;
+        assert_int_equal(
+            shell("'%s' launch -n 2 --by %s --log-dir logs --program bash -- rank.sh hello "
+                  ">/dev/full 2>err.txt",
+                  program(), mpi->name),
+            3);
+        read_text(last.err, "err.txt");
+        assert_non_null(strstr(
+            last.err, "lockstep: standard output could not be written: No space left on device\n"));
+        read_text(text, "logs/rank-0.log");
+        assert_non_null(strstr(text, "Cpus_allowed_list")); /* behind what was lost */
+    }
+}
+
 static void the_second_ends_them_at_once(void **state)
 {
     (void)state;
@@ -314,6 +345,7 @@ int main(void)
         TEST(ranks_divide_the_cores),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),
+        TEST(standard_output_that_is_lost_is_said),
         TEST(one_signal_ends_a_start_that_hangs),
         TEST(the_second_ends_them_at_once),
         TEST(nobody_outlives_the_launcher),
