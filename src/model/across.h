@@ -36,7 +36,8 @@ typedef struct lki_word {
     int32_t status; /* of its part; */
     int32_t raised; /* what it wants all to stop with */
     int64_t step, count;
-    double lr; /* of a step, else 0 */
+    double lr;      /* of a step, else 0 */
+    uint64_t batch; /* digest of the first whole batch; 0: it is another one, or a part */
     uint64_t link;
     lks_metrics metrics;
     int64_t bad_position; /* of the first sample with a loss that is not finite; -1: none */
@@ -105,6 +106,7 @@ typedef struct lki_across {
     const lks_batch *batch; /* of the step under way, where it has begun */
     lki_word *word;         /* [ranks] */
     double *norm;           /* [ranks]: average_every: of their gradients */
+    bool trained;           /* a first batch has been compared */
     bool well;              /* on all ranks, */
     lks_status status;      /* and nothing failed between them: what worker 0 met, */
     lks_error error;        /* and its record */

@@ -5,6 +5,18 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "model/step/batch.h"
+#include "numeric/hash.h"
+
+/* Whoever gives each rank samples of its own, as others want them, would train on a part of them without this. Where that is
+ * so it is from the first batch on, and its ends show it. */
+static uint64_t batch_digest(const lks_model *model)
+{
+    const lks_batch *batch = model->across->batch;
+    const size_t bytes = lki_tensor_bytes(model->program.graph->input);
+    if (batch == NULL || batch->whole != 0 || batch->count == 0 || model->across->trained) return 0;
+    const char *last = (const char *)batch->x + (size_t)(batch->count - 1) * bytes;
+    return lki_hash_link(lki_hash(batch->x, bytes), batch->count, lki_hash(last, bytes));
+}
 
 static lki_word word_of(const lks_model *model)
 {
@@ -100,6 +112,12 @@ static lks_status check_words(const lks_model *model)
                 "%s takes step %lld at the learning rate %.9g, rank 0 at %.9g; all ranks "
                 "must be given the same",
                 lki_comm_who(across->comm, r, who), (long long)word->step + 1, word->lr, first->lr);
+        if (word->batch != first->batch && word->batch != 0 && first->batch != 0)
+            return LKI_FAIL(
+                LKS_E_INVALID,
+                "%s takes step %lld with other samples than rank 0; give all ranks the same "
+                "global batch, or each its part of it (first and whole of lks_batch)",
+                lki_comm_who(across->comm, r, who), (long long)word->step + 1);
     }
     return check_links(model, "parameters");
 }
@@ -125,6 +143,7 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     own.status = (int32_t)status;
     own.raised = (int32_t)atomic_exchange(&model->raise, 0);
     if (status == LKS_OK) count_bad(model, &own);
+    if (status == LKS_OK) own.batch = batch_digest(model);
     LKI_TRY(exchange_words(model, &own));
     across->well = true;
     for (int r = 0; r < across->ranks; r++) {
@@ -134,7 +153,9 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     }
     for (int r = 0; r < across->ranks; r++)
         if (across->word[r].status != LKS_OK) return LKS_OK; /* which all shall hear */
-    return check_words(model);
+    LKI_TRY(check_words(model));
+    across->trained = true;
+    return LKS_OK;
 }
 
 lks_status lki_across_same(lks_model *model, const char *what, uint64_t hash)

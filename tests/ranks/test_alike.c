@@ -129,10 +129,35 @@ static int learning_rates(lks_comm *comm, int rank, void *user)
     return 0;
 }
 
-static void rates_of_a_step(void **state)
+/* Each rank has samples of its own, as programs for other trainers have. */
+static int other_samples(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {.model = NULL};
+    (void)user;
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){0}) == LKS_OK);
+    const lks_batch *batch = lkt_small_batch();
+    float x[SMALL_SAMPLES * SMALL_WIDTH];
+    for (int end = 0; end < 2; end++) {
+        memcpy(x, batch->x, sizeof x);
+        if (rank == 1) x[end == 0 ? 1 : SMALL_SAMPLES * SMALL_WIDTH - 1] += .5F;
+        lks_batch own = *batch;
+        own.x = x;
+        LKT_CHECK(lks_model_step(m.model, &own, .1, NULL) == LKS_E_INVALID);
+        LKT_SAYS("rank 1 (host ");
+        LKT_SAYS("takes step 1 with other samples than rank 0; give all ranks the same");
+    }
+    LKT_CHECK(lks_model_progress(m.model).step == 0);
+    LKT_CHECK(lks_model_step(m.model, batch, .1, NULL) == LKS_OK);
+    lkt_small_end(&m);
+    return 0;
+}
+
+static void what_a_step_gets(void **state)
 {
     (void)state;
     (void)lkt_small_batch();
+    lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS}, NULL, other_samples, NULL);
+    lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS, .share = true}, NULL, other_samples, NULL);
     lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS}, NULL, learning_rates, NULL);
     lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS, .share = true}, NULL, learning_rates, NULL);
 }
@@ -143,7 +168,7 @@ int main(void)
         cmocka_unit_test(the_layer_is_named),
         cmocka_unit_test(seeds_and_devices),
         cmocka_unit_test(updates),
-        cmocka_unit_test(rates_of_a_step),
+        cmocka_unit_test(what_a_step_gets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
