@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-enum { LAYERS = 10, CHANNELS = 70 }; /* more than a printed list has */
+enum { LAYERS = 10, CHANNELS = 900 }; /* more than a line has */
 
 /* A network whose layer number `other` (from 1, 0: none) is another on rank 1, or that ends elsewhere. */
 typedef struct net {
@@ -122,7 +122,7 @@ static int learning_rates(lks_comm *comm, int rank, void *user)
     LKT_CHECK(lks_model_step(m.model, batch, rank == 2 ? .25 : .1, NULL) == LKS_E_INVALID);
     LKT_SAYS("rank 2 (host ");
     LKT_SAYS("takes step 2 at the learning rate 0.25, rank 0 at 0.1; all ranks");
-    LKT_CHECK(lks_model_evaluate(m.model, batch, &sum) == LKS_OK);
+    LKT_CHECK(lks_model_gradient(m.model, batch, &sum) == LKS_OK); /* which has none */
     LKT_CHECK(lks_model_progress(m.model).step == 1);
     LKT_CHECK(lks_model_step(m.model, batch, .1, NULL) == LKS_OK);
     lkt_small_end(&m);
@@ -148,6 +148,9 @@ static int other_samples(lks_comm *comm, int rank, void *user)
     }
     LKT_CHECK(lks_model_progress(m.model).step == 0);
     LKT_CHECK(lks_model_step(m.model, batch, .1, NULL) == LKS_OK);
+    lks_batch own = *batch;
+    own.x = x;
+    LKT_CHECK(lks_model_step(m.model, &own, .1, NULL) == LKS_OK); /* the first batch tells */
     lkt_small_end(&m);
     return 0;
 }
