@@ -113,7 +113,8 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
     LKI_TRY(lki_alloc(NULL, (void **)&comm, sizeof *comm, "a communicator"));
     if (transport->open(&comm->link, how, &fault) != 0) {
         lki_free(NULL, comm, sizeof *comm);
-        return LKI_FAIL(LKS_E_COMM, "transport '%s': %s", transport->name, fault.text);
+        const lks_status why = fault.code != 0 ? (lks_status)fault.code : LKS_E_COMM;
+        return LKI_FAIL(why, "transport '%s': %s", transport->name, fault.text);
     }
     comm->transport = transport;
     comm->rank = transport->rank(comm->link);
