@@ -406,6 +406,7 @@ static lks_status read_fails(void *user, int64_t index, void *x, void *y)
 {
     (void)x;
     (void)y;
+    if (index == 3) return LKS_OK;
     if (user) return lks_fail(LKS_E_IO, "drawer %d is stuck", (int)index);
     return LKS_E_NOMEM; /* without a sentence of its own */
 }
@@ -422,8 +423,16 @@ static void passes_on_what_a_callback_says(void **state)
               lks_dataset_read(set, 4, x, &y));
     lks_dataset_destroy(set);
     LKT_OK(lks_dataset_create(&set, context, "desk", &ops, NULL));
-    LKT_FAILS(LKS_E_NOMEM, "data set 'desk': sample 4 could not be read: out of memory",
+    (void)lks_fail(LKS_E_NOMEM, "the attic is full"); /* before, and elsewhere */
+    LKT_FAILS(LKS_E_NOMEM,
+              "data set 'desk': sample 4 could not be read: its read() returned LKS_E_NOMEM (5), "
+              "out of memory, without a sentence by lks_fail()",
               lks_dataset_read(set, 4, x, &y));
+    const lks_error last = *lks_last_error();
+    y = 0;
+    LKT_OK(lks_dataset_read(set, 3, x, &y)); /* leaves the record of the last failure as it is */
+    assert_int_equal(lks_last_error()->status, LKS_E_NOMEM);
+    assert_string_equal(lks_last_error()->message, last.message);
     lks_dataset_destroy(set);
 }
 
