@@ -237,21 +237,36 @@ static int join_as_first(lki_socket_link *link, meeting *m, const char *id, lki_
     return failed;
 }
 
+/* The word of rank 0, without a sentence where all is well; false: none has come. */
+static bool heard(const lki_socket_link *link, double until, lki_fault *fault)
+{
+    lki_fault word;
+    if (!lki_tcp_read(link->peer[0].word, &word, sizeof word, until)) return false;
+    word.text[sizeof word.text - 1] = '\0';
+    *fault = word;
+    return true;
+}
+
 /* Whoever has come waits a little longer than rank 0, whose sentence says who has not. */
 static int hear(lki_socket_link *link, meeting *m, lki_fault *fault)
 {
-    const int fd = link->peer[0].word;
     const double until = m->until + PATIENCE_S;
-    lki_fault word;
-    if (!lki_tcp_read(fd, &word, sizeof word, until) ||
-        (word.text[0] == '\0' &&
-         !lki_tcp_read(fd, m->places, (size_t)link->size * sizeof *m->places, until))) {
-        if (errno == ETIMEDOUT) fault->code = LKS_E_TIMEOUT;
-        return lki_socket_fault(fault, -1, "rank 0 does not say who is there: %s", reason());
-    }
-    *fault = word;
-    fault->text[sizeof fault->text - 1] = '\0';
-    return word.text[0] == '\0' ? 0 : -1;
+    const bool said = heard(link, until, fault);
+    if (said && fault->text[0] != '\0') return -1;
+    if (said &&
+        lki_tcp_read(link->peer[0].word, m->places, (size_t)link->size * sizeof *m->places, until))
+        return 0;
+    if (errno == ETIMEDOUT) fault->code = LKS_E_TIMEOUT;
+    return lki_socket_fault(fault, -1, "rank 0 does not say who is there: %s", reason());
+}
+
+/* One that is given up before it has called twice is told why, too. */
+static int join_first(lki_socket_link *link, meeting *m, int port, lki_fault *fault)
+{
+    if (call(link, m, 0, WORD, port, &link->peer[0].word, fault) != 0) return -1;
+    if (call(link, m, 0, DATA, port, &link->peer[0].data, fault) == 0) return hear(link, m, fault);
+    (void)heard(link, lki_seconds(), fault);
+    return -1;
 }
 
 static int join_as_other(lki_socket_link *link, meeting *m, lki_fault *fault)
@@ -269,9 +284,7 @@ static int join_as_other(lki_socket_link *link, meeting *m, lki_fault *fault)
     m->listener = listen_at(NULL, m->places[0].address.ss_family, &port);
     if (m->listener < 0) return lki_socket_fault(fault, -1, "no port is free to listen at");
     const place first = m->places[0];
-    if (call(link, m, 0, WORD, port, &link->peer[0].word, fault) != 0) return -1;
-    if (call(link, m, 0, DATA, port, &link->peer[0].data, fault) != 0) return -1;
-    if (hear(link, m, fault) != 0) return -1;
+    if (join_first(link, m, port, fault) != 0) return -1;
     m->places[0] = first;
     for (int r = 1; r < link->rank; r++) {
         if (call(link, m, r, WORD, port, &link->peer[r].word, fault) != 0) return -1;
