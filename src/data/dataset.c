@@ -38,7 +38,8 @@ static lks_status dataset_measure(lks_dataset *set)
                         "data set '%s': info.dtype is %d, expected LKS_U8, LKS_F32 or LKS_I32; "
                         "convert the samples to one of them",
                         set->name, (int)info->dtype);
-    if ((info->dtype == LKS_I32) != (info->vocabulary > 0) || info->vocabulary > INT32_MAX)
+    if ((info->dtype == LKS_I32) != (info->vocabulary != 0) || info->vocabulary < 0 ||
+        info->vocabulary > INT32_MAX)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': info.vocabulary is %" PRId64 ", expected 1 to %" PRId32
                         " for tokens (LKS_I32), and 0 for others",

