@@ -19,7 +19,7 @@
 !           is C's last: C's [count][height][width][channels] is x(channels, width, height, count), and
 !           the shape that lks_input() takes is that of one sample, [channels, width, height].
 !           The last index of x, y and outputs counts samples; how a sample's own numbers are divided
-!           into dimensions does not matter.
+!           into dimensions does not matter, but how many they are does: LKS_E_SHAPE.
 ! Threads   One at a time uses an object.
 module lockstep
    use, intrinsic :: iso_c_binding
@@ -56,6 +56,12 @@ module lockstep
    type, bind(c), public :: lks_metrics
       integer(c_int64_t) :: samples = 0, correct = 0, not_finite = 0
       integer(c_int64_t) :: loss_high = 0, loss_low = 0, top5 = 0, counted = 0
+   end type
+
+   ! An array of samples as shim.c is given it: lksf_array.
+   type, bind(c) :: passed
+      type(c_ptr) :: data
+      integer(c_int64_t) :: samples, elements
    end type
 
    public :: lks_error_message, lks_version
@@ -128,20 +134,18 @@ module lockstep
       subroutine c_model_destroy(model) bind(c, name='lks_model_destroy')
          import; type(c_ptr), value :: model
       end subroutine
-      function c_model_step(model, x, count, y, targets, lr, metrics) bind(c, name='lksf_model_step')
-         import; type(c_ptr), value :: model; integer(c_int64_t), value :: count
-         type(c_ptr), value :: x, y; integer(c_int64_t), value :: targets
-         real(c_double), value :: lr
+      function c_model_step(model, x, y, classes, lr, metrics) bind(c, name='lksf_model_step')
+         import; type(c_ptr), value :: model; type(passed), intent(in) :: x, y
+         logical(c_bool), value :: classes; real(c_double), value :: lr
          type(lks_metrics), intent(out), optional :: metrics; integer(c_int) :: c_model_step
       end function
-      function c_model_evaluate(model, x, count, y, targets, sum) bind(c, name='lksf_model_evaluate')
-         import; type(c_ptr), value :: model; integer(c_int64_t), value :: count
-         type(c_ptr), value :: x, y; integer(c_int64_t), value :: targets
-         type(lks_metrics), intent(inout) :: sum
+      function c_model_evaluate(model, x, y, classes, sum) bind(c, name='lksf_model_evaluate')
+         import; type(c_ptr), value :: model; type(passed), intent(in) :: x, y
+         logical(c_bool), value :: classes; type(lks_metrics), intent(inout) :: sum
          integer(c_int) :: c_model_evaluate
       end function
-      function c_model_predict(model, x, count, out, outputs) bind(c, name='lksf_model_predict')
-         import; type(c_ptr), value :: model, x, out; integer(c_int64_t), value :: count, outputs
+      function c_model_predict(model, x, out) bind(c, name='lksf_model_predict')
+         import; type(c_ptr), value :: model; type(passed), intent(in) :: x, out
          integer(c_int) :: c_model_predict
       end function
       function c_model_hash(model, hash) bind(c, name='lks_model_hash')
@@ -215,8 +219,9 @@ module lockstep
          import; type(c_ptr), value :: comm; type(lks_metrics), intent(inout) :: sum
          integer(c_int) :: c_comm_metrics
       end function
-      function c_partition(samples, fractions, parts, seed, order, start) bind(c, name='lks_partition')
-         import; integer(c_int64_t), value :: samples, seed; real(c_double), intent(in) :: fractions(*)
+      function c_partition(samples, fractions, parts, seed, order, start, starts) &
+         bind(c, name='lksf_partition')
+         import; integer(c_int64_t), value :: samples, seed, starts; real(c_double), intent(in) :: fractions(*)
          integer(c_int), value :: parts; integer(c_int64_t), intent(out) :: order(*), start(*)
          integer(c_int) :: c_partition
       end function

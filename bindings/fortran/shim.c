@@ -14,6 +14,12 @@
 _Static_assert(sizeof(lks_metrics) == 56 && offsetof(lks_metrics, counted) == 48, "lks_metrics");
 _Static_assert(LKS_E_COMM == 13 && LKS_E_TIMEOUT == 14, "lks_status");
 
+/* An array of Fortran: where it is, its last extent, and how many elements it has. */
+typedef struct lksf_array {
+    void *data;
+    int64_t samples, elements;
+} lksf_array;
+
 lks_status lksf_context_create(lks_context **out, const char *device, int64_t seed);
 lks_status lksf_comm_create(lks_comm **out, const char *transport, const int *mpi_comm,
                             double timeout_s, bool verify);
@@ -24,12 +30,13 @@ lks_tensor *lksf_target(lks_graph *graph, int64_t classes, const int64_t *sizes,
 lks_status lksf_model_compile(lks_model **out, lks_graph *graph, lks_tensor *loss,
                               const int64_t *sizes, const char *optimizer, const double *momentum,
                               const double *weight_decay, lks_comm *comm);
-lks_status lksf_model_step(lks_model *model, const void *x, int64_t count, const void *y,
-                           int64_t targets, double lr, lks_metrics *metrics);
-lks_status lksf_model_evaluate(lks_model *model, const void *x, int64_t count, const void *y,
-                               int64_t targets, lks_metrics *sum);
-lks_status lksf_model_predict(lks_model *model, const void *x, int64_t count, float *out,
-                              int64_t outputs);
+lks_status lksf_model_step(lks_model *model, const lksf_array *x, const lksf_array *y, bool classes,
+                           double lr, lks_metrics *metrics);
+lks_status lksf_model_evaluate(lks_model *model, const lksf_array *x, const lksf_array *y,
+                               bool classes, lks_metrics *sum);
+lks_status lksf_model_predict(lks_model *model, const lksf_array *x, const lksf_array *out);
+lks_status lksf_partition(int64_t samples, const double *fractions, int parts, uint64_t seed,
+                          int64_t *order, int64_t *start, int64_t starts);
 lks_status lksf_recipe_train(lks_recipe *recipe, int64_t *hash, int64_t *step);
 const char *lksf_error_message(void);
 
@@ -136,36 +143,72 @@ lks_status lksf_model_compile(lks_model **out, lks_graph *graph, lks_tensor *los
     return lks_model_compile(out, graph, &opts);
 }
 
-static lks_status check_counts(const char *function, int64_t samples, const char *other,
-                               int64_t count)
+/* One array of numbers for each of so many samples, `each` of the model's (0: it has none, and C says so). C is
+ * given no sizes, and would read or write beyond the end. */
+static lks_status check_array(const char *function, const char *name, const lksf_array *array,
+                              int64_t samples, int64_t each)
 {
-    if (samples == count) return LKS_OK;
-    return lks_fail(LKS_E_SHAPE, "%s() got %lld samples in x and %lld in %s, by their last extents",
-                    function, (long long)samples, (long long)count, other);
+    if (array->samples != samples)
+        return lks_fail(LKS_E_SHAPE,
+                        "%s() got %lld samples in x and %lld in %s, by their last extents",
+                        function, (long long)samples, (long long)array->samples, name);
+    if (each == 0 || (array->elements % each == 0 && array->elements / each == samples))
+        return LKS_OK;
+    return lks_fail(LKS_E_SHAPE,
+                    "%s() got an array %s of %lld numbers, expected %lld for each of its %lld "
+                    "samples, as the last extent counts them",
+                    function, name, (long long)array->elements, (long long)each,
+                    (long long)samples);
 }
 
-lks_status lksf_model_step(lks_model *model, const void *x, int64_t count, const void *y,
-                           int64_t targets, double lr, lks_metrics *metrics)
+static lks_status check_batch(const lks_model *model, const char *function, const lksf_array *x,
+                              const lksf_array *y, bool classes)
 {
-    const lks_status status = check_counts("lks_model_step", count, "y", targets);
+    const lks_model_info info = lks_model_get_info(model);
+    lks_status status = check_array(function, "x", x, x->samples, info.inputs);
+    if (status == LKS_OK) status = check_array(function, "y", y, x->samples, info.targets);
+    if (status != LKS_OK || info.targets == 0 || classes == (info.classes > 0)) return status;
+    return lks_fail(LKS_E_INVALID, "%s() got %s in y, expected %s, as the network's target says",
+                    function, classes ? "classes" : "numbers", classes ? "numbers" : "classes");
+}
+
+lks_status lksf_model_step(lks_model *model, const lksf_array *x, const lksf_array *y, bool classes,
+                           double lr, lks_metrics *metrics)
+{
+    const lks_batch batch = {.x = x->data, .y = y->data, .count = x->samples};
+    const lks_status status = check_batch(model, "lks_model_step", x, y, classes);
     if (status != LKS_OK) return lks_model_fail(model, status);
-    return lks_model_step(model, &(lks_batch){.x = x, .y = y, .count = count}, lr, metrics);
+    return lks_model_step(model, &batch, lr, metrics);
 }
 
-lks_status lksf_model_evaluate(lks_model *model, const void *x, int64_t count, const void *y,
-                               int64_t targets, lks_metrics *sum)
+lks_status lksf_model_evaluate(lks_model *model, const lksf_array *x, const lksf_array *y,
+                               bool classes, lks_metrics *sum)
 {
-    const lks_status status = check_counts("lks_model_evaluate", count, "y", targets);
+    const lks_batch batch = {.x = x->data, .y = y->data, .count = x->samples};
+    const lks_status status = check_batch(model, "lks_model_evaluate", x, y, classes);
     if (status != LKS_OK) return status;
-    return lks_model_evaluate(model, &(lks_batch){.x = x, .y = y, .count = count}, sum);
+    return lks_model_evaluate(model, &batch, sum);
 }
 
-lks_status lksf_model_predict(lks_model *model, const void *x, int64_t count, float *out,
-                              int64_t outputs)
+lks_status lksf_model_predict(lks_model *model, const lksf_array *x, const lksf_array *out)
 {
-    const lks_status status = check_counts("lks_model_predict", count, "out", outputs);
+    const lks_model_info info = lks_model_get_info(model);
+    lks_status status = check_array("lks_model_predict", "x", x, x->samples, info.inputs);
+    if (status == LKS_OK)
+        status = check_array("lks_model_predict", "out", out, x->samples, info.outputs);
     if (status != LKS_OK) return status;
-    return lks_model_predict(model, x, count, out);
+    return lks_model_predict(model, x->data, x->samples, out->data);
+}
+
+lks_status lksf_partition(int64_t samples, const double *fractions, int parts, uint64_t seed,
+                          int64_t *order, int64_t *start, int64_t starts)
+{
+    if (starts == (int64_t)parts + 1)
+        return lks_partition(samples, fractions, parts, seed, order, start);
+    return lks_fail(LKS_E_SHAPE,
+                    "lks_partition() got an array start of %lld numbers for %d fractions, expected "
+                    "%lld, one more",
+                    (long long)starts, parts, (long long)parts + 1);
 }
 
 lks_status lksf_recipe_train(lks_recipe *recipe, int64_t *hash, int64_t *step)

@@ -29,7 +29,7 @@ typedef struct lks_comm lks_comm;
 
 typedef struct lks_comm_opts {
     const char *
-        transport; /* "self", "mpi" or "socket"; default: "mpi" where mpirun or srun started several */
+        transport; /* "self", "mpi" or "socket"; default: as id or mpi_comm say, else "mpi" where mpirun or srun started several */
     const void
         *mpi_comm;    /* an MPI_Comm of a program that has started MPI; default: MPI_COMM_WORLD */
     double timeout_s; /* how long to wait for another rank; default 600 */

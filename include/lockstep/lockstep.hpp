@@ -44,7 +44,7 @@ public:
 protected:
     lks_status keep(lks_status status, T *made)
     {
-        object_.reset(made);
+        if (status == LKS_OK) object_.reset(made);
         return check(status);
     }
 

@@ -331,6 +331,7 @@ typedef struct lks_model_info {
     int average_every; /* of several processes; 0: they take every step together */
     const char
         *law; /* of average_every, and what the bits depend on: "average_every 8, replicas 4 + 4" */
+    int64_t inputs, targets, outputs; /* elements of each, of a sample; targets 0: no loss */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 /* The first replica of a worker, 0 to all_workers - 1; of all_workers: how many there are. */

@@ -5,6 +5,8 @@
 #ifndef LKI_BASE_CHECK_H
 #define LKI_BASE_CHECK_H
 
+#include <stdbool.h>
+
 #include <lockstep/status.h>
 
 /* Fill the thread's error record and return its status. The message is one sentence: the thing,
@@ -32,6 +34,11 @@ lks_status lki_fail_at(const char *file, int line, lks_status status, const char
         (variable) = (expression);                                                                 \
         if ((variable) != LKS_OK) goto label;                                                      \
     } while (0)
+
+/* Around a function of the caller's, which may have a sentence for the status that it answers, or none: then the
+ * record still has that of an older failure, which is none of its. Leave says whether it has one. */
+lks_status lki_error_enter(void);
+bool lki_error_leave(lks_status had, lks_status answer);
 
 /* Copy a saved record into this thread's (from another thread, or from a graph). */
 void lki_error_restore(const lks_error *saved);

@@ -52,6 +52,20 @@ lks_status lks_fail(lks_status status, const char *format, ...)
     return status;
 }
 
+lks_status lki_error_enter(void)
+{
+    const lks_status had = last_error.status;
+    last_error.status = LKS_OK;
+    return had;
+}
+
+bool lki_error_leave(lks_status had, lks_status answer)
+{
+    const lks_status says = last_error.status;
+    if (says == LKS_OK) last_error.status = had;
+    return says == answer;
+}
+
 void lki_error_restore(const lks_error *saved)
 {
     memmove(&last_error, saved, sizeof last_error);

@@ -113,7 +113,8 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
     LKI_TRY(lki_alloc(NULL, (void **)&comm, sizeof *comm, "a communicator"));
     if (transport->open(&comm->link, how, &fault) != 0) {
         lki_free(NULL, comm, sizeof *comm);
-        return LKI_FAIL(LKS_E_COMM, "transport '%s': %s", transport->name, fault.text);
+        const lks_status why = fault.code != 0 ? (lks_status)fault.code : LKS_E_COMM;
+        return LKI_FAIL(why, "transport '%s': %s", transport->name, fault.text);
     }
     comm->transport = transport;
     comm->rank = transport->rank(comm->link);
@@ -153,6 +154,28 @@ static lks_status choose(const lki_way **out, const char *name)
     return LKI_FAIL(LKS_E_INVALID, "there is no transport '%s', but these: %s", name, names);
 }
 
+/* What is given for one way to join the ranks is not left aside by another. */
+static lks_status choose_for(const lki_way **out, const lks_comm_opts *opts)
+{
+    const char *name = opts->transport;
+    if (name == NULL && opts->id != NULL) name = lki_socket_way.name;
+    if (name == NULL && opts->mpi_comm != NULL) name = lki_mpi_way.name;
+    LKI_TRY(choose(out, name));
+    if (opts->id != NULL && *out != &lki_socket_way)
+        return LKI_FAIL(LKS_E_INVALID, "an id was given to transport '%s'; it is for 'socket'",
+                        (*out)->name);
+    if (opts->mpi_comm != NULL && *out != &lki_mpi_way)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "an MPI communicator was given to transport '%s'; it is for 'mpi'",
+                        (*out)->name);
+    if (opts->id == NULL && (opts->rank != 0 || opts->size != 0))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "rank %d of %d is to be joined without an id; rank 0 makes it by "
+                        "lks_comm_make_id(), and a launcher says rank and size itself",
+                        opts->rank, opts->size);
+    return LKS_OK;
+}
+
 lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
 {
     static const lks_comm_opts defaults = {.transport = NULL};
@@ -167,11 +190,7 @@ lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
     if (!isfinite(opts->watch_s)) {
         return LKI_FAIL(LKS_E_INVALID, "watch_s is %g, not a number of seconds", opts->watch_s);
     }
-    LKI_TRY(choose(&way, opts->id != NULL && opts->transport == NULL ? "socket" : opts->transport));
-    if (opts->id != NULL && way != &lki_socket_way) {
-        return LKI_FAIL(LKS_E_INVALID, "an id was given to transport '%s'; it is for 'socket'",
-                        way->name);
-    }
+    LKI_TRY(choose_for(&way, opts));
     const void *how = opts->id != NULL ? (const void *)opts : opts->mpi_comm;
     LKI_TRY(way->find(&transport, how));
     return lki_comm_open(out, transport, how, opts);

@@ -29,7 +29,8 @@ typedef struct lki_piece {
 /* Why a call failed. */
 typedef struct lki_fault {
     int rank; /* whose fault it is; -1: not known */
-    int code; /* 0: `text` is the transport's; else it came with give_up() from `rank`, as did `text` */
+    int code; /* 0: `text` is the transport's; else it came with give_up() from `rank`, as did `text`; of open()
+                 LKS_E_TIMEOUT where a rank has not come in time, else 0 */
     char text
         [600]; /* "cannot be reached: connection reset"; whoever reports puts the rank before it */
 } lki_fault;

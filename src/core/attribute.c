@@ -66,10 +66,13 @@ void lki_attribute_describe(const lki_attribute *attribute, char *text, size_t s
 
 /* Defaults. */
 
-static bool is_zero(const void *value, size_t size)
+/* Of a struct what says what it is: between its members there is padding, of no value. */
+static bool is_zero(const lki_attribute *a, const void *value)
 {
     const unsigned char *bytes = value;
-    for (size_t i = 0; i < size; i++)
+    if (a->type == LKI_INIT) return ((const lks_init *)value)->kind == LKS_INIT_DEFAULT;
+    if (a->type == LKI_SHAPE) return ((const lks_shape *)value)->ndim == 0;
+    for (size_t i = 0; i < a->size; i++)
         if (bytes[i] != 0) return false;
     return true;
 }
@@ -131,7 +134,7 @@ void lki_attributes_fill(const lki_attributes *table, void *values)
         if (a->type == LKI_PAIR) {
             set_default(table, a, values, standard);
             fill_pair(to, standard);
-        } else if (is_zero(to, a->size)) {
+        } else if (is_zero(a, to)) {
             set_default(table, a, values, to);
         }
     }
@@ -340,9 +343,8 @@ static bool is_default(const lki_attributes *table, const lki_attribute *a, cons
         float f;
     } standard = {{0, 0}};
     if (a->required) return false;
-    if (a->type == LKI_INIT) return ((const lks_init *)value)->kind == LKS_INIT_DEFAULT;
     if (a->type == LKI_INTS) return count_of(a, values) == 0;
-    if (a->type == LKI_SHAPE) return ((const lks_shape *)value)->ndim == 0;
+    if (a->type == LKI_INIT || a->type == LKI_SHAPE) return is_zero(a, value);
     if (a->fallback != NULL) set_default(table, a, values, &standard);
     if (a->type == LKI_FLOAT) return *(const float *)value == standard.f;
     return memcmp(value, &standard, a->size) == 0;

@@ -38,7 +38,8 @@ static lks_status dataset_measure(lks_dataset *set)
                         "data set '%s': info.dtype is %d, expected LKS_U8, LKS_F32 or LKS_I32; "
                         "convert the samples to one of them",
                         set->name, (int)info->dtype);
-    if ((info->dtype == LKS_I32) != (info->vocabulary > 0) || info->vocabulary > INT32_MAX)
+    if ((info->dtype == LKS_I32) != (info->vocabulary != 0) || info->vocabulary < 0 ||
+        info->vocabulary > INT32_MAX)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': info.vocabulary is %" PRId64 ", expected 1 to %" PRId32
                         " for tokens (LKS_I32), and 0 for others",
@@ -352,26 +353,35 @@ const char *lks_dataset_name(const lks_dataset *dataset)
     return dataset != NULL ? dataset->name : "";
 }
 
-/* The failure of a reading function: what it said through lks_fail(), else its status in words. */
-static lks_status pass_on(const lks_dataset *set, int64_t index, lks_status status)
+/* By the function of whoever has made the data set. */
+static lks_status read_by_caller(const lks_dataset *set, int64_t epoch, int64_t index, void *x,
+                                 void *y)
 {
-    const lks_error last = *lks_last_error();
-    return LKI_FAIL(status, "data set '%s': sample %" PRId64 " could not be read: %s", set->name,
-                    index, last.status == status ? last.message : lks_status_text(status));
+    const int64_t at = position_of(set, index);
+    const lks_status had = lki_error_enter();
+    const lks_status status = set->read_epoch != NULL ? set->read_epoch(set->user, epoch, at, x, y)
+                                                      : set->read(set->user, at, x, y);
+    const bool said = lki_error_leave(had, status);
+    if (status == LKS_OK) return LKS_OK;
+    if (said)
+        return LKI_FAIL(status, "data set '%s': sample %" PRId64 " could not be read: %s",
+                        set->name, index, lks_last_error()->message);
+    return LKI_FAIL(status,
+                    "data set '%s': sample %" PRId64 " could not be read: its %s() returned %s "
+                    "(%d), %s, without a sentence by lks_fail()",
+                    set->name, index, set->read_epoch != NULL ? "read_epoch" : "read",
+                    lks_status_name(status), (int)status, lks_status_text(status));
 }
 
 lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t epoch, int64_t index, void *x,
                              void *y)
 {
-    const int64_t at = position_of(dataset, index);
     if (dataset->x) {
-        memcpy(x, dataset->x + (size_t)at * dataset->x_bytes, dataset->x_bytes);
-        memcpy(y, dataset->y + (size_t)at * dataset->y_bytes, dataset->y_bytes);
+        const size_t at = (size_t)position_of(dataset, index);
+        memcpy(x, dataset->x + at * dataset->x_bytes, dataset->x_bytes);
+        memcpy(y, dataset->y + at * dataset->y_bytes, dataset->y_bytes);
     } else {
-        const lks_status status = dataset->read_epoch != NULL
-                                      ? dataset->read_epoch(dataset->user, epoch, at, x, y)
-                                      : dataset->read(dataset->user, at, x, y);
-        if (status != LKS_OK) return pass_on(dataset, index, status);
+        LKI_TRY(read_by_caller(dataset, epoch, index, x, y));
     }
     return check_sample(dataset, index, x, y);
 }

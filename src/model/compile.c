@@ -27,6 +27,25 @@ static lks_status compile_check_counts(const lks_model_opts *opts)
     return LKS_OK;
 }
 
+/* Members of enums, which C lets have any value. */
+static lks_status check_choices(const lks_model_opts *o)
+{
+    const struct {
+        const char *name, *type;
+        int value, last;
+    } choices[] = {{"decay_of", "lks_decay", (int)o->decay_of, LKS_DECAY_WEIGHTS},
+                   {"balance", "lks_balance", (int)o->balance, LKS_BALANCE_AUTO},
+                   {"exchange", "lks_exchange", (int)o->exchange, LKS_EXCHANGE_NONE},
+                   {"reduction", "lks_reduction", (int)o->reduction, LKS_REDUCTION_LIBRARY},
+                   {"shard", "lks_shard", (int)o->shard, LKS_SHARD_OFF},
+                   {"kernels.winograd", "lks_winograd", (int)o->kernels.winograd, LKS_WINOGRAD_F4}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value < 0 || choices[i].value > choices[i].last)
+            return LKI_FAIL(LKS_E_INVALID, "%s is %d, expected one of %s, which are 0 to %d",
+                            choices[i].name, choices[i].value, choices[i].type, choices[i].last);
+    return LKS_OK;
+}
+
 /* What a step does, in its forward pass alone: multiply-adds, numbers that are written, parameters that are read. */
 static double work_of(const lks_graph *graph, int64_t batch)
 {
@@ -70,9 +89,7 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
         if (o->freeze[i] == NULL || o->freeze[i][0] == '\0')
             return LKI_FAIL(LKS_E_INVALID,
                             "pattern %d of freeze is empty, expected one such as 'conv1.*'", i + 1);
-    if (o->kernels.winograd > LKS_WINOGRAD_F4)
-        return LKI_FAIL(LKS_E_INVALID, "kernels.winograd is %d, expected one of lks_winograd",
-                        (int)o->kernels.winograd);
+    LKI_TRY(check_choices(o));
     if (!(o->ema_decay >= 0 && o->ema_decay < 1))
         return LKI_FAIL(LKS_E_INVALID,
                         "ema_decay is %g, expected a number above 0 and below 1, or 0: none",

@@ -366,7 +366,12 @@ lks_model_info lks_model_get_info(const lks_model *model)
     const lks_tensor *target = program->graph->target;
     if (program->loss != NULL && target->dtype == LKS_I32)
         info.classes = ((const lks_target_opts *)target->node->attr)->classes;
-    if (program->loss != NULL) info.positions = lki_positions_of(model);
+    if (program->loss != NULL) {
+        info.positions = lki_positions_of(model);
+        info.targets = lks_shape_elements(&target->shape);
+    }
+    info.inputs = lks_shape_elements(&program->graph->input->shape);
+    info.outputs = lks_shape_elements(&program->output->shape);
     info.carried = model->carried.floats;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)

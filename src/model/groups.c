@@ -80,10 +80,6 @@ lks_status lki_groups_apply(lks_model *model)
 {
     const lks_model_opts *opts = &model->opts;
     void *memory;
-    if (opts->decay_of != LKS_DECAY_ALL && opts->decay_of != LKS_DECAY_WEIGHTS)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "decay_of is %d, expected LKS_DECAY_ALL or LKS_DECAY_WEIGHTS",
-                        (int)opts->decay_of);
     if (opts->group_count < 0 || (opts->group_count > 0 && opts->groups == NULL))
         return LKI_FAIL(LKS_E_INVALID, "there %s %d group%s of parameters%s",
                         opts->group_count == 1 ? "is" : "are", opts->group_count,

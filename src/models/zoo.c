@@ -56,7 +56,7 @@ static bool has_stem(const lki_zoo_network *network, lks_stem wanted)
     const lki_attribute *stem = lki_attribute_find(&network->attributes, "stem");
     int words = 1;
     for (const char *c = stem != NULL ? stem->range : ""; *c != '\0'; c++) words += *c == ' ';
-    return stem == NULL || (int)wanted < words;
+    return stem == NULL || ((int)wanted >= 0 && (int)wanted < words);
 }
 
 lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
@@ -83,7 +83,7 @@ lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
     if (opts->outputs < 0 || !has_stem(network, opts->stem))
         return lks_graph_fail(graph, "%s: %s is %lld, expected %s", name,
                               opts->outputs < 0 ? "outputs" : "stem",
-                              (long long)(opts->outputs < 0 ? opts->outputs : (int64_t)opts->stem),
+                              (long long)(opts->outputs < 0 ? opts->outputs : (int)opts->stem),
                               opts->outputs < 0 ? "at least 1" : "one of lks_stem that it has");
     return network->build(network, graph, x, &own);
 }

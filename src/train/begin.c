@@ -60,6 +60,12 @@ lks_status lki_loop_check(const lks_train_opts *opts)
     if (lks_loader_batches(opts->train) < 1) {
         return lks_fail(LKS_E_INVALID, "training: the data has no batch; expected 1 or more");
     }
+    if (opts->train == opts->valid || opts->train == opts->test) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: the loader of training data is that of %s data, too, and would "
+                        "lose its place by evaluations; create one for each",
+                        opts->train == opts->valid ? "validation" : "test");
+    }
     TRY(check_loader(opts->model, opts->train));
     TRY(check_loader(opts->model, opts->valid));
     TRY(check_loader(opts->model, opts->test));

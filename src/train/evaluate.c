@@ -62,6 +62,18 @@ static lks_status evaluate_batch(loop *l, const lks_batch *batch, lks_metrics *s
     return LKS_OK;
 }
 
+/* What other processes have a part of is a part; alone it would be left out. */
+static lks_status check_whole(const loop *l, const lks_loader *loader, const lks_batch *batch)
+{
+    const int64_t whole = batch->whole != 0 ? batch->whole : batch->count;
+    if (batch->count == whole || lks_comm_size(lks_model_comm(l->opts.model)) > 1) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "training: the loader of '%s', which is to be evaluated, reads %lld of %lld "
+                    "samples of a batch, and one process evaluates all of them; give it no shares",
+                    lks_dataset_name(lks_loader_dataset(loader)), (long long)batch->count,
+                    (long long)whole);
+}
+
 /* This process's part of a data set, once. */
 static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, counts *c)
 {
@@ -75,6 +87,7 @@ static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, c
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
         lks_batch batch;
         TRY(lks_loader_next(loader, &batch));
+        TRY(check_whole(l, loader, &batch));
         TRY(evaluate_batch(l, &batch, sum, c));
     }
     return LKS_OK;

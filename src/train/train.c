@@ -25,6 +25,19 @@ static lks_status read_batch(const loop *l, lks_batch *batch)
     return lks_loader_next(l->opts.train, batch);
 }
 
+/* In front of an event, so that behind it the record has its sentence or none. */
+static void forget_failure(void)
+{
+    (void)lks_fail(LKS_OK, "%s", lks_last_error()->message);
+}
+
+static lks_status event_answered(const char *event, lks_status answer)
+{
+    if (answer == LKS_OK || lks_last_error()->status == answer) return answer;
+    return lks_fail(answer, "training: %s() returned %s (%d), %s, without a sentence by lks_fail()",
+                    event, lks_status_name(answer), (int)answer, lks_status_text(answer));
+}
+
 /* One batch. `asked` receives what on_step returned. */
 static lks_status train_step(loop *l, lks_status *asked)
 {
@@ -55,7 +68,10 @@ static lks_status train_step(loop *l, lks_status *asked)
                                   .samples = batch.count,
                                   .seconds = seconds,
                                   .waited = lks_comm_waited(comm) - waited};
-    if (events->on_step) *asked = events->on_step(events->user, &event);
+    if (events->on_step) {
+        forget_failure();
+        *asked = event_answered("on_step", events->on_step(events->user, &event));
+    }
     if (lks_comm_size(comm) == 1) return LKS_OK;
     /* What one process answers the others hear with the next step, and all stop together. */
     lks_model_raise(l->opts.model, *asked);
@@ -131,7 +147,12 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
         run->so_far = (lks_metrics){0};
         run->so_far_seconds = 0.0;
     }
-    *asked = agree(l, events->on_epoch ? events->on_epoch(events->user, &epoch) : LKS_OK);
+    lks_status answer = LKS_OK;
+    if (events->on_epoch) {
+        forget_failure();
+        answer = event_answered("on_epoch", events->on_epoch(events->user, &epoch));
+    }
+    *asked = agree(l, answer);
     return LKS_OK;
 }
 
@@ -197,6 +218,7 @@ static lks_status run_loop(loop *l)
             TRY(end_epoch(l, &better, &asked));
             due = due || epoch_is_saved(l, better);
         }
+        const lks_error said = *lks_last_error(); /* why it was asked to stop */
         run->finished = is_finished(l);
         due = l->opts.folder && (due || run->finished || asked != LKS_OK);
         if (due) TRY(save(l));
@@ -204,7 +226,7 @@ static lks_status run_loop(loop *l)
         if (better && restores(l)) lki_loop_keep_confusion(l);
         if (asked == LKS_OK) continue;
         TRY(end(l));
-        return asked;
+        return lks_fail(asked, "%s", said.message);
     }
     run->finished = true;
     TRY(end(l));

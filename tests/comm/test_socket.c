@@ -124,6 +124,8 @@ static void mistakes_have_sentences(void **state)
     join_all(all, 3);
     for (int k = 0; k < 3; k++) assert_int_equal(all[k].status, LKS_E_COMM);
     says(all[0].message, "two processes join as rank 1 of 3");
+    /* One of the two is hung up on, the other has rank 0's sentence. */
+    says(all[strstr(all[1].message, "two") ? 1 : 2].message, "two processes join as rank 1 of 3");
     LKT_OK(lks_comm_make_id(id, NULL));
     all[0] = make(id, 0, 2), all[1] = make(id, 1, 3);
     join_all(all, 2);
@@ -132,16 +134,28 @@ static void mistakes_have_sentences(void **state)
     all[0] = make(id, 0, 3), all[1] = make(id, 1, 3);
     all[0].opts.timeout_s = all[1].opts.timeout_s = 0.2;
     join_all(all, 2);
-    says(all[0].message, "rank 2 has not come within 0.2 s");
+    for (int k = 0; k < 2; k++) {
+        says(all[k].message, "rank 2 has not come within 0.2 s");
+        assert_int_equal(all[k].status, LKS_E_TIMEOUT);
+    }
 
     const lks_comm_opts used = {.id = id, .rank = 0, .size = 2}, bad = {.id = "a:b", .size = 2};
     const lks_comm_opts outside = {.id = id, .rank = 2, .size = 2}, none = {.transport = "socket"};
     const lks_comm_opts other = {.id = id, .size = 2, .transport = "self"};
+    const lks_comm_opts lost = {.rank = 1, .size = 2},
+                        mixed = {.id = id, .size = 2, .mpi_comm = &none};
+    const lks_comm_opts strange = {.transport = "socket", .mpi_comm = &none};
     LKT_FAILS(LKS_E_COMM, "rank 0 has not made this id", lks_comm_create(&comm, &used));
     LKT_FAILS(LKS_E_COMM, "'a:b' is no id", lks_comm_create(&comm, &bad));
     LKT_FAILS(LKS_E_INVALID, "rank 2 of 2 cannot be", lks_comm_create(&comm, &outside));
     LKT_FAILS(LKS_E_INVALID, "needs an id, a rank and a size", lks_comm_create(&comm, &none));
     LKT_FAILS(LKS_E_INVALID, "an id was given to transport 'self'", lks_comm_create(&comm, &other));
+    LKT_FAILS(LKS_E_INVALID, "rank 1 of 2 is to be joined without an id",
+              lks_comm_create(&comm, &lost));
+    LKT_FAILS(LKS_E_INVALID, "an MPI communicator was given to transport 'socket'",
+              lks_comm_create(&comm, &mixed));
+    LKT_FAILS(LKS_E_INVALID, "an MPI communicator was given to transport 'socket'",
+              lks_comm_create(&comm, &strange));
     LKT_FAILS(LKS_E_COMM, "cannot be reached at '203.0.113.9'",
               lks_comm_make_id(id, "203.0.113.9"));
 }

@@ -328,6 +328,7 @@ static void refuses_bad_descriptions(void **state)
         {{.samples = 1, .dtype = LKS_U8, .vocabulary = 5, .classes = 2},
          LKS_E_INVALID,
          "info.vocabulary is 5"},
+        {{.samples = 1, .dtype = LKS_U8, .vocabulary = -5}, LKS_E_INVALID, "info.vocabulary is -5"},
         {{.samples = 1, .dtype = LKS_U8, .classes = -1}, LKS_E_INVALID, "info.classes is -1"},
         {{.samples = 1, .dtype = LKS_U8, .classes = INT64_C(1) << 31},
          LKS_E_INVALID,
@@ -406,6 +407,7 @@ static lks_status read_fails(void *user, int64_t index, void *x, void *y)
 {
     (void)x;
     (void)y;
+    if (index == 3) return LKS_OK;
     if (user) return lks_fail(LKS_E_IO, "drawer %d is stuck", (int)index);
     return LKS_E_NOMEM; /* without a sentence of its own */
 }
@@ -422,8 +424,14 @@ static void passes_on_what_a_callback_says(void **state)
               lks_dataset_read(set, 4, x, &y));
     lks_dataset_destroy(set);
     LKT_OK(lks_dataset_create(&set, context, "desk", &ops, NULL));
-    LKT_FAILS(LKS_E_NOMEM, "data set 'desk': sample 4 could not be read: out of memory",
+    (void)lks_fail(LKS_E_NOMEM, "the attic is full"); /* before, and elsewhere */
+    LKT_FAILS(LKS_E_NOMEM,
+              "data set 'desk': sample 4 could not be read: its read() returned LKS_E_NOMEM (5), "
+              "out of memory, without a sentence by lks_fail()",
               lks_dataset_read(set, 4, x, &y));
+    y = 0;
+    LKT_OK(lks_dataset_read(set, 3, x, &y)); /* leaves the record of the last failure as it is */
+    assert_int_equal(lks_last_error()->status, LKS_E_NOMEM);
     lks_dataset_destroy(set);
 }
 

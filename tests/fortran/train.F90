@@ -226,7 +226,45 @@ contains
       call lks_model_destroy(model) ! was never made
       call lks_graph_destroy(graph)
       call lks_context_destroy(context)
+      call other_sizes()
       call expect(lks_comm_create(comm, mpi_comm=0) == LKS_E_COMM, 'a communicator without MPI')
+      print '(a)', lks_error_message()
+   end subroutine
+
+   ! Arrays whose last extent is right, and that have too few numbers all the same, or too many.
+   subroutine other_sizes()
+      type(lks_context) :: context
+      type(lks_graph) :: graph
+      type(lks_model) :: model
+      type(lks_metrics) :: sum
+      real(c_float) :: x(width, height, samples), out(classes, samples), &
+         large(classes + 1, samples)
+      integer(c_int32_t) :: y(samples)
+      integer(c_int64_t) :: order(samples), start(2)
+      call make_samples(x, y)
+      out = 0
+      call make_model(context, graph, model)
+      call refuse(lks_model_step(model, x(:3, :, :batch), y(:batch), 0.01d0), 'a step of small samples')
+      call refuse(lks_model_step(model, x(:, 1, 1), y(:4), 0.01d0), 'a step of one sample without its count')
+      call refuse(lks_model_evaluate(model, x(:, :2, :), y, sum), 'an evaluation of small samples')
+      call refuse(lks_model_predict(model, x(1, :, :), out), 'a prediction from small samples')
+      call refuse(lks_model_predict(model, x, out(:4, :)), 'a prediction of small outputs')
+      call refuse(lks_model_predict(model, x, large), 'a prediction of large outputs')
+      call expect(lks_model_evaluate(model, x, x(:, 1, :), sum) == LKS_E_SHAPE, 'numbers where classes are')
+      print '(a)', lks_error_message()
+      call expect(lks_model_evaluate(model, x, x(1, 1, :), sum) == LKS_E_INVALID, 'a number for each class')
+      print '(a)', lks_error_message()
+      call expect(sum%samples == 0 .and. all(out == 0), 'nothing of what was refused')
+      call refuse(lks_partition([1d0, 1d0], 3_c_int64_t, order, start), 'a partition without its last end')
+      call lks_model_destroy(model)
+      call lks_graph_destroy(graph)
+      call lks_context_destroy(context)
+   end subroutine
+
+   subroutine refuse(status, what)
+      integer, intent(in) :: status
+      character(*), intent(in) :: what
+      call expect(status == LKS_E_SHAPE, what)
       print '(a)', lks_error_message()
    end subroutine
 

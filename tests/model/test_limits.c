@@ -91,7 +91,18 @@ static void options(void **state)
     }
     compiles(&n, (lks_model_opts){.global_batch = 8, .kernels.winograd = LKS_WINOGRAD_F4});
     refuses(&n, (lks_model_opts){.kernels.winograd = (lks_winograd)4},
-            "kernels.winograd is 4, expected one of lks_winograd");
+            "kernels.winograd is 4, expected one of lks_winograd, which are 0 to 3");
+    refuses(&n, (lks_model_opts){.decay_of = (lks_decay)2},
+            "decay_of is 2, expected one of lks_decay, which are 0 to 1");
+    refuses(&n, (lks_model_opts){.balance = (lks_balance)-1},
+            "balance is -1, expected one of lks_balance, which are 0 to 1");
+    refuses(&n, (lks_model_opts){.exchange = (lks_exchange)3},
+            "exchange is 3, expected one of lks_exchange, which are 0 to 2");
+    refuses(&n, (lks_model_opts){.reduction = (lks_reduction)2},
+            "reduction is 2, expected one of lks_reduction, which are 0 to 1");
+    refuses(&n, (lks_model_opts){.shard = (lks_shard)3},
+            "shard is 3, expected one of lks_shard, which are 0 to 2");
+    compiles(&n, (lks_model_opts){.global_batch = 8, .shard = LKS_SHARD_OFF});
     refuses(&n, (lks_model_opts){.optim.momentum = -1},
             "sgd: momentum is -1, expected a number of at least 0");
     lks_group group = lks_group_of("fc.*");

@@ -254,6 +254,8 @@ static void what_does_not_fit_is_refused(void **state)
                    "vgg11: stem is 3, expected one of lks_stem that it has");
     expect_refusal("resnet18", cifar, &(lks_network_opts){.stem = (lks_stem)4},
                    "resnet18: stem is 4, expected");
+    expect_refusal("resnet18", cifar, &(lks_network_opts){.stem = (lks_stem)-1},
+                   "resnet18: stem is -1, expected");
 }
 
 /* What is in front of each add: drop_path * l / L for block l of L. */

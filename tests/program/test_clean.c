@@ -1,11 +1,14 @@
 /*
  * Small models that together have every implementation with a rule, each in several ways: prediction, gradients, a
- * step, and a look at every number that comes out. By itself it says that all are finite; under valgrind, whose test
+ * step, and a look at every number that comes out; and options with padding. By itself it says that all are finite; under valgrind, whose test
  * is cpu/valgrind, that none of them rests on memory that nobody wrote, and that no kernel reads or writes
  * memory that is not its own.
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
+
+#include <lockstep/tools.h>
 
 #include "model/model.h"
 #include "support/backends.h"
@@ -88,8 +91,40 @@ static void every_kernel_is_clean(void **state)
     if (lkt_met_fewer(&met, EACH) != NULL) fail_msg("%s was not met", lkt_met_fewer(&met, EACH));
 }
 
+static void forget_padding(lks_init *init)
+{
+    const size_t end = offsetof(lks_init, fan_out) + sizeof init->fan_out;
+    VALGRIND_MAKE_MEM_UNDEFINED((char *)init + end, sizeof *init - end);
+}
+
+/* What lies between the members of options is whatever was there. */
+static void padding_of_options_is_not_read(void **state)
+{
+    lks_context *context;
+    lks_graph *graph;
+    lks_dense_opts dense = {.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_UNIFORM}};
+    lks_target_opts wanted = {.classes = 3};
+    char line[LKS_LINE_SIZE];
+    (void)state;
+    forget_padding(&dense.weight_init);
+    forget_padding(&dense.bias_init);
+    VALGRIND_MAKE_MEM_UNDEFINED((char *)&wanted.shape + sizeof wanted.shape.ndim,
+                                offsetof(lks_shape, dim) - sizeof wanted.shape.ndim);
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(4)});
+    lks_tensor *y = lks_target(graph, &wanted);
+    x = lks_dense(graph, x, &dense);
+    assert_string_equal(lks_tensor_line(x, 2, line, sizeof line),
+                        "dense units=3 weight_init=xavier_uniform in=2x4");
+    assert_non_null(lks_cross_entropy(graph, x, y, NULL));
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_is_clean)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_is_clean),
+                                       cmocka_unit_test(padding_of_options_is_not_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

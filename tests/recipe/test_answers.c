@@ -70,6 +70,8 @@ static void ties_are_the_first_class(void **state)
     assert_int_equal(predicted, 7);
     LKT_FAILS(LKS_E_INVALID, "--best is about a folder of checkpoints: give --out DIR, and no",
               lks_recipe_load(recipe, LKS_WHICH_BEST, NULL));
+    LKT_FAILS(LKS_E_INVALID, "got which 3, expected one of lks_which, which are 0 to 2",
+              lks_recipe_load(recipe, (lks_which)3, NULL));
     lks_recipe_close(recipe);
 }
 

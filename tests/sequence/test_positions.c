@@ -72,11 +72,15 @@ static void means_are_over_positions_that_have_a_class(void **state)
     (void)state;
     for (int d = 0; lkt_backends()[d] != NULL; d++) {
         lkt_small n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
+        const lks_model_info model = lks_model_get_info(n.model);
         const lks_batch batch = {.x = token, .y = wanted, .count = BATCH};
         float out[BATCH][POSITIONS][CLASSES], found[CLASSES];
         double mean[CLASSES] = {0}, loss = 0;
         int64_t correct = 0;
         lks_metrics sum, seen = {0};
+        assert_int_equal(model.inputs, POSITIONS);
+        assert_int_equal(model.targets, POSITIONS);
+        assert_int_equal(model.outputs, POSITIONS * CLASSES);
         LKT_OK(lks_model_predict(n.model, token, BATCH, &out[0][0][0]));
         for (int i = 0; i < BATCH; i++)
             for (int t = 0; t < POSITIONS; t++) {

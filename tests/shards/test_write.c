@@ -1,5 +1,7 @@
 /* Shards that are written: of two arrays, and of drawn columns of air; on from where an earlier run was stopped, and what is
  * wrong with them. */
+#include <lockstep/tools.h>
+
 #include "shards/shards.h"
 
 #include <fcntl.h>
@@ -142,6 +144,10 @@ static void bad_arrays_are_said(void **state)
     expect(2, "data columns needs to know how many: give --rows 20480");
     run("data columns y.npy --rows 3 --out o");
     expect(2, "data columns takes nothing more, found 'y.npy'");
+    lks_shards_result written;
+    LKT_FAILS(
+        LKS_E_INVALID, "shards of -2 rows were asked for, expected at least 1, or 0 for 320",
+        lks_shards_draw(&written, NULL, 3, &(lks_shards_opts){.out = in_folder("o"), .rows = -2}));
 }
 
 static void two_runs_do_not_meet(void **state)

@@ -24,7 +24,11 @@ static void resumed_is_uninterrupted(void **state)
         opts.resume = true;
         j->stop_step = stop <= 21 ? stop : 0;
         j->stop_epoch = stop <= 21 ? 0 : stop - 21;
-        LKT_FAILS(LKS_E_STOPPED, "", lks_train(j->net.context, &opts, &run));
+        (void)lks_fail(LKS_E_STOPPED, "an older sentence");
+        LKT_FAILS(LKS_E_STOPPED,
+                  stop <= 21 ? "training: on_step() returned LKS_E_STOPPED (11), a callback asked"
+                             : "training: on_epoch() returned LKS_E_STOPPED (11), a callback asked",
+                  lks_train(j->net.context, &opts, &run));
         assert_int_equal(j->resumed_at, -1);
         assert_int_equal(run.progress.step, stop <= 21 ? stop : (stop - 21) * JOB_BATCHES);
         assert_int_equal(j->last_save, run.progress.step);
@@ -256,6 +260,51 @@ static void what_is_not_restored(void **state)
     job_close(j);
 }
 
+static lks_status step_says_why(void *user, const lks_step_event *event)
+{
+    (void)user;
+    return event->step == 3 ? lks_fail(LKS_E_IO, "the plotter is out of paper") : LKS_OK;
+}
+
+static void what_an_event_says_is_what_the_training_says(void **state)
+{
+    (void)state;
+    char path[4300];
+    snprintf(path, sizeof path, "%s-says", folder);
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = job_opts(j, path);
+    opts.events.on_step = step_says_why;
+    LKT_FAILS(LKS_E_IO, "the plotter is out of paper", lks_train(j->net.context, &opts, NULL));
+    assert_string_equal(lks_last_error()->message, "the plotter is out of paper");
+    job_close(j);
+}
+
+/* One that is evaluated goes back to its first batch, and one process evaluates all of it. */
+static void loaders_that_cannot_be(void **state)
+{
+    (void)state;
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = job_opts(j, NULL);
+    lks_loader *part;
+    for (int k = 0; k < 2; k++) {
+        opts.valid = k == 0 ? j->train : NULL;
+        opts.test = k == 1 ? j->train : NULL;
+        LKT_FAILS(LKS_E_INVALID,
+                  k == 0 ? "training: the loader of training data is that of validation data, too"
+                         : "training: the loader of training data is that of test data, too",
+                  lks_train(j->net.context, &opts, NULL));
+    }
+    LKT_OK(lks_loader_create(&part, j->net.context, j->held,
+                             &(lks_loader_opts){.global_batch = 4, .shares = 2}));
+    opts.valid = part;
+    opts.test = NULL;
+    LKT_FAILS(LKS_E_INVALID,
+              "reads 0 of 4 samples of a batch, and one process evaluates all of them",
+              lks_train(j->net.context, &opts, NULL));
+    lks_loader_destroy(part);
+    job_close(j);
+}
+
 static void rare_evaluations_and_saves(void **state)
 {
     (void)state;
@@ -320,11 +369,18 @@ static void two_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(resumed_is_uninterrupted), TEST(finished_runs_return_and_extend),
-        TEST(goes_on_in_memory),        TEST(rates_follow_the_schedule),
-        TEST(patience_and_the_best),    TEST(rare_evaluations_and_saves),
-        TEST(the_best_is_restored),     TEST(what_is_not_restored),
-        TEST(epochs_are_saved),         TEST(two_are_kept),
+        TEST(resumed_is_uninterrupted),
+        TEST(finished_runs_return_and_extend),
+        TEST(goes_on_in_memory),
+        TEST(rates_follow_the_schedule),
+        TEST(patience_and_the_best),
+        TEST(rare_evaluations_and_saves),
+        TEST(the_best_is_restored),
+        TEST(what_is_not_restored),
+        TEST(epochs_are_saved),
+        TEST(two_are_kept),
+        TEST(what_an_event_says_is_what_the_training_says),
+        TEST(loaders_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

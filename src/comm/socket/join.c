@@ -193,6 +193,7 @@ static int answer_all(lki_socket_link *link, const meeting *m, int first, lki_fa
         if (!lki_tcp_ready(m->listener, POLLIN, m->until)) {
             int rank = first;
             while (link->peer[rank].data >= 0 && link->peer[rank].word >= 0) rank++;
+            fault->code = LKS_E_TIMEOUT;
             return lki_socket_fault(fault, -1, "rank %d has not come within %g s", rank,
                                     link->timeout_s);
         }
@@ -203,6 +204,15 @@ static int answer_all(lki_socket_link *link, const meeting *m, int first, lki_fa
         left -= ours;
     }
     return 0;
+}
+
+/* What has gone wrong, or, without a sentence, where each rank listens. */
+static bool tell(const lki_socket_link *link, const meeting *m, int rank, const lki_fault *word)
+{
+    const int fd = link->peer[rank].word;
+    return lki_tcp_write(fd, word, sizeof *word, m->until) &&
+           (word->text[0] != '\0' ||
+            lki_tcp_write(fd, m->places, (size_t)link->size * sizeof *m->places, m->until));
 }
 
 static int join_as_first(lki_socket_link *link, meeting *m, const char *id, lki_fault *fault)
@@ -219,12 +229,44 @@ static int join_as_first(lki_socket_link *link, meeting *m, const char *id, lki_
                                 "rank 0 has not made this id: lks_comm_make_id() is "
                                 "called by the process that joins as rank 0, once for "
                                 "each time that it joins");
-    if (answer_all(link, m, 1, fault) != 0) return -1;
+    const int failed = answer_all(link, m, 1, fault);
+    const lki_fault word = *fault;
     for (int r = 1; r < link->size; r++)
-        if (!lki_tcp_write(link->peer[r].word, m->places, (size_t)link->size * sizeof *m->places,
-                           m->until))
+        if (link->peer[r].word >= 0 && !tell(link, m, r, &word) && failed == 0)
             return lki_socket_fault(fault, -1, "rank %d is gone: %s", r, reason());
-    return 0;
+    return failed;
+}
+
+/* The word of rank 0, without a sentence where all is well; false: none has come. */
+static bool heard(const lki_socket_link *link, double until, lki_fault *fault)
+{
+    lki_fault word;
+    if (!lki_tcp_read(link->peer[0].word, &word, sizeof word, until)) return false;
+    word.text[sizeof word.text - 1] = '\0';
+    *fault = word;
+    return true;
+}
+
+/* Whoever has come waits a little longer than rank 0, whose sentence says who has not. */
+static int hear(lki_socket_link *link, meeting *m, lki_fault *fault)
+{
+    const double until = m->until + PATIENCE_S;
+    const bool said = heard(link, until, fault);
+    if (said && fault->text[0] != '\0') return -1;
+    if (said &&
+        lki_tcp_read(link->peer[0].word, m->places, (size_t)link->size * sizeof *m->places, until))
+        return 0;
+    if (errno == ETIMEDOUT) fault->code = LKS_E_TIMEOUT;
+    return lki_socket_fault(fault, -1, "rank 0 does not say who is there: %s", reason());
+}
+
+/* One that is given up before it has called twice is told why, too. */
+static int join_first(lki_socket_link *link, meeting *m, int port, lki_fault *fault)
+{
+    if (call(link, m, 0, WORD, port, &link->peer[0].word, fault) != 0) return -1;
+    if (call(link, m, 0, DATA, port, &link->peer[0].data, fault) == 0) return hear(link, m, fault);
+    (void)heard(link, lki_seconds(), fault);
+    return -1;
 }
 
 static int join_as_other(lki_socket_link *link, meeting *m, lki_fault *fault)
@@ -242,11 +284,7 @@ static int join_as_other(lki_socket_link *link, meeting *m, lki_fault *fault)
     m->listener = listen_at(NULL, m->places[0].address.ss_family, &port);
     if (m->listener < 0) return lki_socket_fault(fault, -1, "no port is free to listen at");
     const place first = m->places[0];
-    if (call(link, m, 0, WORD, port, &link->peer[0].word, fault) != 0) return -1;
-    if (call(link, m, 0, DATA, port, &link->peer[0].data, fault) != 0) return -1;
-    if (!lki_tcp_read(link->peer[0].word, m->places, (size_t)link->size * sizeof *m->places,
-                      m->until))
-        return lki_socket_fault(fault, -1, "rank 0 does not say who is there: %s", reason());
+    if (join_first(link, m, port, fault) != 0) return -1;
     m->places[0] = first;
     for (int r = 1; r < link->rank; r++) {
         if (call(link, m, r, WORD, port, &link->peer[r].word, fault) != 0) return -1;

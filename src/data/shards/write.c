@@ -302,6 +302,12 @@ lks_status lki_shards_write(lks_shards_result *out, lks_context *context,
                  .lock = -1,
                  .wanted = true,
                  .failing = PTHREAD_MUTEX_INITIALIZER};
+    if (status == LKS_OK && opts->rows < 0)
+        status = LKI_FAIL(LKS_E_INVALID,
+                          "shards of %" PRId64
+                          " rows were asked for, expected at least 1, or 0 for "
+                          "%d",
+                          opts->rows, EACH);
     if (status == LKS_OK) status = lki_shards_check(&w.plan, opts->out);
     status = write_all(&w, status);
     *out = (lks_shards_result){.rows = source->rows,

@@ -96,6 +96,11 @@ lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
     if (step == NULL) step = &newest;
     void *array = step;
     *step = -1;
+    if ((int)which < LKS_WHICH_RUN || (int)which > LKS_WHICH_LAST)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "lks_recipe_load() got which %d, expected one of lks_which, which are %d "
+                        "to %d",
+                        (int)which, LKS_WHICH_RUN, LKS_WHICH_LAST);
     LKI_TRY(lks_recipe_resolve(recipe));
     if (recipe->session.model == NULL) return no_model();
     LKI_TRY(lki_ranks_compare_config(recipe));
