@@ -232,6 +232,10 @@ const cli_option cli_options[] = {
     LOCAL("images", 0, "WHAT", VERB_PREDICT, IMAGES,
           "a JPEG or PNG file, a folder of such files, or an IDX or .npy file of images; default: "
           "the samples of --split"),
+    LOCAL(
+        "skip-bad", 0, NULL, VERB_PREDICT, SKIP_BAD,
+        "of --images: leave pictures out that cannot be read; default: they are an error when the "
+        "others are predicted"),
     LOCAL("table", 0, "FILE", VERB_PREDICT, TABLE,
           "a table with the columns of data.table, which needs no targets nor data.table itself, "
           "or of data.series, whose next times are forecast; default: the samples of --split"),

@@ -25,6 +25,8 @@ typedef struct table {
     int64_t classes;               /* there may be more outputs */
     const lks_unit *unit;          /* of predicted numbers, [width]; NULL: classes are predicted */
     const lks_dataset *data;       /* what is predicted: its samples may have names */
+    const cli_images *images;      /* where they are images */
+    int64_t bad, good;             /* of these */
     cli_pool *pool;
     int used; /* of the line */
 } table;
@@ -232,9 +234,21 @@ static void predict_print_json(const table *t, const lks_prediction *p)
     json_decref(line);
 }
 
+/* Whether the sample is a picture that cannot be read, which is named. */
+static bool is_bad(table *t, const lks_prediction *p)
+{
+    if (t->images == NULL || t->images->bad == NULL) return false;
+    const char *reason = atomic_load(&t->images->bad[p->index]);
+    if (reason != NULL) say_error("%s", reason);
+    t->bad += reason != NULL;
+    t->good += reason == NULL;
+    return reason != NULL;
+}
+
 static void predict_print(void *user, const lks_prediction *prediction)
 {
     table *t = user;
+    if (is_bad(t, prediction)) return;
     if (t->unit != NULL && t->format == FORMAT_JSON)
         print_numbers_json(t, prediction);
     else if (t->unit != NULL)
@@ -308,13 +322,31 @@ static int widest_sample(const table *t, int64_t count)
     return t->texts && width > room ? room : width;
 }
 
+/* As 'data pack' has it: bad pictures are an error when all have been tried, or left out where that is asked for. */
+static lks_status judge_bad(const table *t, const cli_args *cli)
+{
+    char bad[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE];
+    if (t->bad == 0) return LKS_OK;
+    if (t->good == 0)
+        return lks_fail(LKS_E_FORMAT, "no picture can be read, so nothing is predicted");
+    lks_text_count(bad, t->bad);
+    lks_text_count(all, t->bad + t->good);
+    if (cli->local[LOCAL_SKIP_BAD] == NULL)
+        return lks_fail(LKS_E_FORMAT,
+                        "%s of %s pictures cannot be read, as said above, and have no prediction; "
+                        "leave them out with --skip-bad, or put them right",
+                        bad, all);
+    say_error("%s bad picture%s left out", bad, t->bad == 1 ? " is" : "s are");
+    return LKS_OK;
+}
+
 static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
 {
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     const lks_shape shape = lks_tensor_shape(parts.output);
     const int64_t samples = lks_dataset_get_info(data).samples;
     t->width = lks_shape_elements(&shape);
-    t->data = data;
+    t->data = t->images != NULL ? t->images->data : data;
     const lks_dataset *known = data_of(&parts) != NULL ? data_of(&parts) : data;
     t->unit = lks_dataset_units(known);
     if (t->unit == NULL) name_classes(t, known);
@@ -333,6 +365,8 @@ static lks_status open_samples(lks_dataset **out, const cli_split **split, const
         return lks_fail(LKS_E_INVALID, "%s and %s name two sets of samples; drop one",
                         images != NULL ? "--images" : "--table",
                         images != NULL && rows != NULL ? "--table" : "--split");
+    if (images == NULL && cli->local[LOCAL_SKIP_BAD] != NULL)
+        return lks_fail(LKS_E_INVALID, "--skip-bad is of pictures; give --images, or drop it");
     if (rows != NULL) return lks_recipe_open_table(out, recipe, rows);
     return images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
                           : cli_split_open(split, cli, recipe);
@@ -353,32 +387,39 @@ static lks_status check_classes(const lks_recipe *recipe)
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
-    const char *images = cli->local[LOCAL_IMAGES], *rows = cli->local[LOCAL_TABLE];
+    const char *what = cli->local[LOCAL_IMAGES];
     table t = {.pool = cli->pool,
-               .labels = images == NULL && rows == NULL,
+               .labels = what == NULL && cli->local[LOCAL_TABLE] == NULL,
                .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
     const cli_split *split;
-    lks_dataset *other = NULL, *data = NULL;
+    cli_images pictures = {.data = NULL};
+    lks_dataset *rows = NULL, *data = NULL;
     int64_t step, count;
     lks_status status = read_options(&t, &count, cli, recipe);
-    if (status == LKS_OK) status = open_samples(&other, &split, cli, recipe);
+    if (status == LKS_OK) status = open_samples(&rows, &split, cli, recipe);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    if (status == LKS_OK && parts.data.classes == 0 && other == NULL &&
+    if (status == LKS_OK && parts.data.classes == 0 && rows == NULL &&
         lks_dataset_units(data_of(&parts)) == NULL)
         status = lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, or columns of a table, but "
                                              "this data has neither");
     if (status == LKS_OK && parts.data.classes == 0 && (t.probabilities || t.outputs))
         status = lks_fail(LKS_E_INVALID,
                           "--probabilities and --outputs are of classes, but this data has none");
-    if (status == LKS_OK && images != NULL) status = images_open(&other, &parts, images);
+    if (status == LKS_OK && what != NULL) status = images_open(&pictures, &parts, what);
     if (status == LKS_OK) status = check_classes(recipe); /* before a title is printed */
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
-    if (status == LKS_OK && other == NULL) status = cli_split_data(&data, split, recipe, step);
-    if (status == LKS_OK)
-        status = print_predictions(&t, recipe, other != NULL ? other : data, count);
-    lks_dataset_destroy(other);
+    if (status == LKS_OK && rows == NULL && what == NULL)
+        status = cli_split_data(&data, split, recipe, step);
+    if (what != NULL) {
+        t.images = &pictures;
+        data = pictures.read;
+    }
+    if (status == LKS_OK) status = print_predictions(&t, recipe, rows != NULL ? rows : data, count);
+    if (status == LKS_OK) status = judge_bad(&t, cli);
+    images_close(&pictures);
+    lks_dataset_destroy(rows);
     return status;
 }
 
