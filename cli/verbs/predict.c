@@ -18,8 +18,8 @@ typedef struct table {
     bool outputs;       /* of the network as they are */
     int64_t width;      /* of an output: how many classes */
     int columns;        /* of the terminal where text is for people; else 0 */
-    bool texts;         /* samples are called by their texts */
-    int id_width;
+    bool texts;         /* samples have a number and, in a column behind it, their text */
+    int id_width, text_width;
     int name_width;                /* of the widest name of a class */
     const char *const *class_name; /* [classes], or NULL: they have numbers alone */
     int64_t classes;               /* there may be more outputs */
@@ -74,16 +74,17 @@ static void end_line(table *t)
     t->used = 0;
 }
 
-static const char *sample_title(const table *t)
+static void put_sample_titles(table *t)
 {
-    return t->texts ? "text" : "sample";
+    put_field(t, t->id_width, "sample");
+    if (t->texts) put_field(t, t->text_width, "text");
 }
 
 static void predict_print_head(table *t)
 {
     char title[TEXT_NUMBER_SIZE];
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, sample_title(t));
+    put_sample_titles(t);
     put_field(t, CLASS_WIDTH, "class");
     if (t->class_name != NULL) put_field(t, t->name_width, "name");
     put_field(t, SHARE_WIDTH, "probability");
@@ -139,13 +140,13 @@ static void put_sample(table *t, const lks_prediction *p)
 {
     enum { DOTS = 3 };
     const char *sample = sample_name(t, p);
-    if (sample != NULL && t->columns > 0 && text_length(sample) > t->id_width)
-        put_field(t, t->id_width,
-                  pool_format(t->pool, "%.*s...", text_bytes(sample, t->id_width - DOTS), sample));
+    const int width = t->texts ? t->text_width : t->id_width;
+    if (sample == NULL || t->texts) put_int(t, t->id_width, p->id);
+    if (sample != NULL && t->columns > 0 && text_length(sample) > width)
+        put_field(t, width,
+                  pool_format(t->pool, "%.*s...", text_bytes(sample, width - DOTS), sample));
     else if (sample != NULL)
-        put_name(t, t->id_width, sample);
-    else
-        put_int(t, t->id_width, p->id);
+        put_name(t, width, sample);
 }
 
 static const char *best_name(const table *t, const lks_prediction *p)
@@ -161,7 +162,7 @@ static const char *target_name(const table *t, int64_t target)
 static void print_numbers_head(table *t)
 {
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, sample_title(t));
+    put_sample_titles(t);
     for (int64_t i = 0; i < t->width; i++) put_name(t, NUMBER_WIDTH, target_name(t, i));
     for (int64_t i = 0; t->labels && i < t->width; i++)
         put_name(t, NUMBER_WIDTH, pool_format(t->pool, "%s_true", target_name(t, i)));
@@ -302,24 +303,26 @@ static const lks_dataset *data_of(const lks_recipe_parts *parts)
     return parts->test != NULL ? parts->test : parts->train;
 }
 
-/* Columns of the first field; texts leave room for what stands behind them on a terminal. */
-static int widest_sample(const table *t, int64_t count)
+/* Columns of a sample's number, or its name; texts leave room for what stands behind them on a terminal. */
+static void widen_samples(table *t, int64_t count)
 {
     enum { LEAST = 20, GAP = 2 };
     const int64_t last = lks_dataset_position(t->data, count - 1);
     const int numbers = (int)(t->width < t->columns ? t->width : t->columns) * (GAP + NUMBER_WIDTH);
     int rest = t->unit != NULL ? numbers : GAP + CLASS_WIDTH + GAP + SHARE_WIDTH;
-    int width = snprintf(NULL, 0, "%lld", (long long)last);
+    int widest = (int)strlen("text");
     if (t->labels) rest += t->unit != NULL ? numbers : GAP + CLASS_WIDTH;
     if (t->class_name != NULL) rest += GAP + t->name_width;
-    if (width < (int)strlen(sample_title(t))) width = (int)strlen(sample_title(t));
+    t->id_width = snprintf(NULL, 0, "%lld", (long long)last);
+    if (t->id_width < (int)strlen("sample")) t->id_width = (int)strlen("sample");
     for (int64_t i = 0; i < count; i++) {
         const char *name = lks_dataset_sample(t->data, i);
         if (name == NULL) break;
-        if (text_length(name) > width) width = text_length(name);
+        if (text_length(name) > widest) widest = text_length(name);
     }
-    const int room = t->columns - rest > LEAST ? t->columns - rest : LEAST;
-    return t->texts && width > room ? room : width;
+    if (!t->texts && widest > t->id_width) t->id_width = widest;
+    const int left = t->columns - rest - t->id_width - GAP, room = left > LEAST ? left : LEAST;
+    t->text_width = widest > room ? room : widest;
 }
 
 /* As 'data pack' has it: bad pictures are an error when all have been tried, or left out where that is asked for. */
@@ -351,7 +354,7 @@ static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *d
     t->unit = lks_dataset_units(known);
     if (t->unit == NULL) name_classes(t, known);
     t->texts = lks_dataset_tokenizer(data) != NULL;
-    t->id_width = widest_sample(t, samples < count ? samples : count);
+    widen_samples(t, samples < count ? samples : count);
     (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }
