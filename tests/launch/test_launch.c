@@ -46,6 +46,26 @@ static void ranks_divide_the_cores(void **state)
     }
 }
 
+static void a_program_needs_no_words(void **state)
+{
+    (void)state;
+    run("launch -n 1 --program pwd");
+    expect_ok();
+    expect_out(folder);
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --program pwd", mpi->name);
+        expect_ok();
+        expect_out(folder);
+        /* What each rank would refuse is refused once, before they are started. */
+        write_text("c.yaml", tiny);
+        run("launch -n 3 --by %s --workers 2 --log-dir logs train c.yaml", mpi->name);
+        expect(2, "lockstep: 6 workers of 3 ranks cannot share 4 replicas: a worker runs whole ");
+        assert_null(strstr(last.err, "ranks ended"));
+        assert_false(there("logs"));
+    }
+}
+
 static void the_first_that_fails_is_named(void **state)
 {
     (void)state;
@@ -312,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rank_0_talks_and_all_have_logs),
         TEST(ranks_divide_the_cores),
+        TEST(a_program_needs_no_words),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),
         TEST(one_signal_ends_a_start_that_hangs),
