@@ -34,9 +34,14 @@ static lks_status take_ranks(launch_plan *plan, const cli_args *cli)
                         plan->ranks, slots);
     const char *tasks = getenv("SLURM_NTASKS");
     int64_t count;
-    if (plan->ranks == 0 && tasks != NULL && lki_text_is_int(tasks, &count) && count > 0 &&
-        count <= LAUNCH_RANKS)
+    if (plan->ranks == 0 && tasks != NULL) {
+        if (!lki_text_is_int(tasks, &count) || count < 1 || count > LAUNCH_RANKS)
+            return lks_fail(LKS_E_INVALID,
+                            "SLURM_NTASKS is '%.60s', expected the number of ranks, from 1 to %d; "
+                            "put it right, or give -n N",
+                            tasks, LAUNCH_RANKS);
         plan->ranks = (int)count;
+    }
     if (plan->ranks == 0)
         return lks_fail(LKS_E_INVALID,
                         "launch needs the number of ranks: -n N, or --hosts a:2,b:2");

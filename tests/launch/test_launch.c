@@ -243,6 +243,10 @@ static void what_is_wrong_with_the_command_is_said_once(void **state)
     expect(2, "--elastic is for hosts that meet; give --nnodes and --rdzv-endpoint too");
     run("launch -n 2 --bind socket train c.yaml");
     expect(2, "--bind is 'socket', expected cores or none");
+    setenv("SLURM_NTASKS", "2x", 1);
+    run("launch train c.yaml");
+    expect(2, "lockstep: SLURM_NTASKS is '2x', expected the number of ranks, from 1 to ");
+    unsetenv("SLURM_NTASKS");
     run("launch --watch x --by mpich train c.yaml");
     expect(2, "--watch is what lockstep launch starts");
     setenv("LKS_MODULES", folder, 1);
