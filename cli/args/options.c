@@ -89,8 +89,8 @@ const cli_option cli_options[] = {
           "folder for what each rank says, in rank-N.log; default: ranks in the folder of --out, "
           "where a training has one, else none"),
     LOCAL("program", 0, "FILE", VERB_LAUNCH, PROGRAM,
-          "the ranks run this program with the words that follow, and no verb; default: this "
-          "program"),
+          "the ranks run this program with the words that follow, if any, and no verb; default: "
+          "this program"),
     LOCAL("dry-run", 0, NULL, VERB_LAUNCH, DRY_RUN, "print what would be started, and stop"),
     LOCAL("watch", 0, "TOKEN", VERB_LAUNCH, WATCH,
           "what launch itself starts on each host by mpiexec or srun: watch over one rank; "
@@ -232,6 +232,10 @@ const cli_option cli_options[] = {
     LOCAL("images", 0, "WHAT", VERB_PREDICT, IMAGES,
           "a JPEG or PNG file, a folder of such files, or an IDX or .npy file of images; default: "
           "the samples of --split"),
+    LOCAL(
+        "skip-bad", 0, NULL, VERB_PREDICT, SKIP_BAD,
+        "of --images: leave pictures out that cannot be read; default: they are an error when the "
+        "others are predicted"),
     LOCAL("table", 0, "FILE", VERB_PREDICT, TABLE,
           "a table with the columns of data.table, which needs no targets nor data.table itself, "
           "or of data.series, whose next times are forecast; default: the samples of --split"),

@@ -269,7 +269,8 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
                 "an operand of %s is empty, expected %s; is a variable of the shell not "
                 "set?",
                 out->verb->name, out->verb->operands);
-    if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
+    const int least = out->local[LOCAL_PROGRAM] != NULL ? 0 : out->verb->least; /* it is the verb */
+    if (out->operands >= least && out->operands <= out->verb->most) return LKS_OK;
     const char *last = out->operands > 1 ? out->operand[out->operands - 1] : "";
     return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s%s%.60s (lockstep %s --help)",
                     out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",

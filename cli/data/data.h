@@ -65,8 +65,9 @@ bool data_rows_check(lks_status *status, const cli_args *cli, const char *what);
 /* What is wrong with a folder in another format than IDX: each split is opened, and every sample read. */
 LKS_MUSTUSE lks_status data_check_samples(cli_pool *pool, lks_context *context, const char *folder);
 void data_say_no_test(void);
-/* The statistics of data in shards. */
+/* The statistics of data in shards, and of a table's columns. */
 LKS_MUSTUSE lks_status data_shards_stats(const data_source *source, const cli_args *cli);
+LKS_MUSTUSE lks_status data_table_stats(const data_source *source, const cli_args *cli);
 
 /* "28x28x1", "28x28"; "1" for a number. */
 const char *data_shape_text(char text[64], const lks_shape *shape);

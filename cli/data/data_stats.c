@@ -15,6 +15,7 @@ enum { VALUES = 256, LONGEST_BAR = 40, MOST_COLUMNS = 64 };
 typedef struct counts {
     int64_t channels, classes;
     bool columns, floats; /* the channels are those of a table; samples are no bytes */
+    bool measured;        /* of a table: what it has has been said column by column */
     int64_t *values;      /* [channels][VALUES] */
     int64_t *labels;      /* [classes]; none where targets are floats */
     int64_t targets;      /* of a sample, 4 bytes each, */
@@ -215,7 +216,7 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
         if (!c->floats) measure_bytes(c);
         say("%s: %s %s sample%s of %s", what, lks_text_count(samples, info.samples), source->split,
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
-        print_moments(c);
+        if (!c->measured) print_moments(c);
         if (c->classes > 0) print_classes(c, pool, source);
     }
     free(c->target);
@@ -230,8 +231,11 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
 {
     const bool test = cli->local[LOCAL_TEST] != NULL;
     if (lks_recipe_has(source->recipe, "data.shards")) return data_shards_stats(source, cli);
-    const lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context,
-                                                 test);
+    const bool table = lks_recipe_has(source->recipe, "data.table") &&
+                       !lks_recipe_has(source->recipe, "data.text_column");
+    lks_status status = table ? data_table_stats(source, cli) : LKS_OK; /* also where values miss */
+    if (status == LKS_OK)
+        status = lks_recipe_dataset(&source->data, source->recipe, source->context, test);
     if (status != LKS_OK) return status;
     if (data_has_sentences(source->data)) return report_sentences(source, cli, what);
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_stats(source, cli, what);
@@ -240,7 +244,8 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
     /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
     counts c = {.classes = info.classes,
                 .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS,
-                .floats = info.dtype == LKS_F32};
+                .floats = info.dtype == LKS_F32,
+                .measured = table};
     c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
     return report(&c, cli->pool, source, what);
 }

@@ -106,12 +106,18 @@ static double sweep_begin(const sweep *s)
     return sum / (LEAST_STEPS / 2);
 }
 
+/* The Gaussian's deviation, in steps. */
+static double smooth_width(const sweep *s)
+{
+    return fmax(3, SMOOTH * (double)s->steps);
+}
+
 /* A line through the losses around each step, by least squares with the weights of a Gaussian: its height there,
  * and its slope. Unlike a running mean it does not lag behind the rate. Losses that have grown count as twice what
  * they began with, so that the last ones do not bend what is before them. */
 static void sweep_smooth(sweep *s, cli_pool *pool)
 {
-    const double width = fmax(3, SMOOTH * (double)s->steps);
+    const double width = smooth_width(s);
     const int64_t reach = (int64_t)(4 * width);
     const double most = 2 * sweep_begin(s);
     const size_t bytes = (size_t)s->done * sizeof(double);
@@ -209,6 +215,19 @@ static void say_json(const sweep *s)
     json_decref(json);
 }
 
+/* Rates that are smoothed together are not told from each other: half a decade of them is much. */
+static void say_coarse(const sweep *s)
+{
+    static const double MUCH = 0.5;
+    const double decades = log10(s->to / s->from), width = smooth_width(s),
+                 together = width * decades / (double)(s->steps - 1);
+    if (!s->falls || together <= MUCH) return;
+    say_error(
+        "%lld steps are few for rates from %.3g to %.3g: losses are smoothed over a factor of "
+        "%.0f, and the suggestion may be wrong by as much; give --steps %.0f or more",
+        (long long)s->steps, s->from, s->to, pow(10, together), 1 + ceil(width * decades / MUCH));
+}
+
 static void say_text(const sweep *s, const char *path)
 {
     const plot_terminal terminal = plot_here(true);
@@ -242,6 +261,7 @@ static lks_status sweep_say(sweep *s, const cli_args *cli)
         say_json(s);
     else
         say_text(s, cli->operand[0]);
+    say_coarse(s);
     return LKS_OK;
 }
 

@@ -7,7 +7,7 @@ enum { COLUMNS = 5, SPACE = 3 };
 
 /* Rows from above; the highest of the five bits is the leftmost pixel. */
 static const struct glyph {
-    char letter;
+    uint8_t letter; /* in Latin-1 */
     uint8_t row[FONT_ROWS];
 } glyphs[] = {
     {' ', {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00}},
@@ -83,9 +83,30 @@ static const struct glyph {
     {'x', {0x00, 0x00, 0x11, 0x0a, 0x04, 0x0a, 0x11, 0x00, 0x00}},
     {'y', {0x00, 0x00, 0x11, 0x11, 0x11, 0x11, 0x0f, 0x01, 0x0e}},
     {'z', {0x00, 0x00, 0x1f, 0x02, 0x04, 0x08, 0x1f, 0x00, 0x00}},
+    {0xc6, {0x0f, 0x14, 0x14, 0x1e, 0x14, 0x14, 0x17, 0x00, 0x00}}, /* AE */
+    {0xd8, {0x0d, 0x13, 0x13, 0x15, 0x19, 0x19, 0x16, 0x00, 0x00}}, /* O with a stroke */
+    {0xdf, {0x0e, 0x11, 0x11, 0x16, 0x11, 0x11, 0x16, 0x00, 0x00}}, /* sharp s */
+    {0xe6, {0x00, 0x00, 0x1a, 0x05, 0x0f, 0x14, 0x0b, 0x00, 0x00}}, /* ae */
+    {0xf8, {0x00, 0x00, 0x0d, 0x13, 0x15, 0x19, 0x16, 0x00, 0x00}}, /* o with a stroke */
 };
 
-static const struct glyph *font_find(char letter)
+/* What is above or below a letter: two rows of the font. */
+static const struct mark {
+    char name;
+    bool below;
+    uint8_t row[2];
+} marks[] = {
+    {'`', false, {0x08, 0x04}}, {'\'', false, {0x02, 0x04}}, {'^', false, {0x04, 0x0a}},
+    {'~', false, {0x0d, 0x16}}, {':', false, {0x0a, 0x00}},  {'o', false, {0x0e, 0x0a}},
+    {',', true, {0x04, 0x08}},
+};
+
+/* Latin-1 from MARKED on: the letter, and the name of its mark. */
+enum { MARKED = 0xc0 };
+static const char plain[] = "AAAAAA?CEEEEIIIIDNOOOOOx?UUUUY??aaaaaa?ceeeeiiiidnooooo??uuuuy?y",
+                  marked[] = "`'^~:o ,`'^:`'^: ~`'^~:  `'^:'  `'^~:o ,`'^:`'^: ~`'^~:  `'^:' :";
+
+static const struct glyph *find_plain(uint8_t letter)
 {
     const struct glyph *other = glyphs;
     for (size_t i = 0; i < sizeof glyphs / sizeof *glyphs; i++) {
@@ -93,6 +114,41 @@ static const struct glyph *font_find(char letter)
         if (glyphs[i].letter == '?') other = &glyphs[i];
     }
     return other;
+}
+
+/* A capital has five rows below its mark, a small letter no dot. */
+static void put_mark(struct glyph *glyph, char name)
+{
+    static const int kept[] = {0, 1, 3, 5, 6};
+    const struct glyph whole = *glyph;
+    const bool capital = whole.letter < 'a';
+    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
+        if (marks[m].name != name) continue;
+        for (int i = 0; i < 5 && capital && !marks[m].below; i++)
+            glyph->row[2 + i] = whole.row[kept[i]];
+        for (int i = 0; i < 2; i++)
+            glyph->row[marks[m].below ? FONT_LINE + i : i] = marks[m].row[i];
+    }
+}
+
+static struct glyph font_find(uint8_t letter)
+{
+    struct glyph glyph = *find_plain(letter);
+    if (letter < MARKED || glyph.letter == letter) return glyph;
+    glyph = *find_plain((uint8_t)plain[letter - MARKED]);
+    put_mark(&glyph, marked[letter - MARKED]);
+    return glyph;
+}
+
+/* The next character of UTF-8, in Latin-1; others are '?'. */
+static uint8_t next_letter(const char **text)
+{
+    const uint8_t *at = (const uint8_t *)*text;
+    const bool known = at[0] < 0x80 || ((at[0] == 0xc2 || at[0] == 0xc3) && (at[1] & 0xc0) == 0x80);
+    const uint8_t letter = at[0] < 0x80 ? at[0] : (uint8_t)((at[0] & 3) << 6 | (at[1] & 0x3f));
+    for (at++; (*at & 0xc0) == 0x80;) at++;
+    *text = (const char *)at;
+    return known ? letter : '?';
 }
 
 static bool is_set(const struct glyph *glyph, int row, int column)
@@ -116,20 +172,23 @@ static int extent(const struct glyph *glyph, int *first)
 int font_width(const char *text, int scale)
 {
     int width = 0, first;
-    for (const char *c = text; *c != '\0'; c++) width += extent(font_find(*c), &first) + 1;
+    while (*text != '\0') {
+        const struct glyph glyph = font_find(next_letter(&text));
+        width += extent(&glyph, &first) + 1;
+    }
     return width > 0 ? scale * (width - 1) : 0;
 }
 
 void font_draw(const char *text, int scale, int x, int y,
                void (*dot)(void *user, int x, int y, int size), void *user)
 {
-    for (const char *c = text; *c != '\0'; c++) {
-        const struct glyph *glyph = font_find(*c);
+    while (*text != '\0') {
+        const struct glyph glyph = font_find(next_letter(&text));
         int first;
-        const int width = extent(glyph, &first);
+        const int width = extent(&glyph, &first);
         for (int row = 0; row < FONT_ROWS; row++)
             for (int column = first; column < COLUMNS; column++)
-                if (is_set(glyph, row, column))
+                if (is_set(&glyph, row, column))
                     dot(user, x + scale * (column - first), y + scale * row, scale);
         x += scale * (width + 1);
     }

@@ -1,5 +1,5 @@
 /* Letters for images: a font of our own, five pixels wide and nine high, of which two are below the
- * line. What it does not have is drawn as a question mark. */
+ * line, for UTF-8 of ASCII's and Latin-1's letters. What it does not have is drawn as a question mark. */
 #ifndef CLI_FONT_H
 #define CLI_FONT_H
 

@@ -66,7 +66,7 @@ static lks_status start(sweep_plan *plan, sweep_run *run)
     return LKS_OK;
 }
 
-/* What it said last. */
+/* What it said last, into the pool: empty where it said nothing. */
 static const char *last_line(cli_pool *pool, const char *path)
 {
     enum { TAIL = 1000 };
@@ -79,16 +79,34 @@ static const char *last_line(cli_pool *pool, const char *path)
     while (used > 0 && text[used - 1] == '\n') used--;
     text[used] = '\0';
     const char *line = strrchr(text, '\n');
-    line = line != NULL ? line + 1 : text;
-    const char *sentence = strncmp(line, "lockstep: ", 10) == 0 ? line + 10 : line;
-    return text_clean(pool, sentence);
+    return text_clean(pool, line != NULL ? line + 1 : text);
+}
+
+/* Why one more line does not fit into the log; 0: it does. */
+static int log_error(const sweep_run *run)
+{
+    const int log = open(run->log, O_WRONLY | O_APPEND | O_CLOEXEC);
+    const int error = log < 0 || write(log, "\n", 1) != 1 ? errno : 0;
+    if (log >= 0) close(log);
+    return error;
+}
+
+/* The sentence that it ended with, or what became of that. */
+static const char *failure_of(const sweep_run *run, cli_pool *pool)
+{
+    const char *line = last_line(pool, run->log);
+    if (strncmp(line, "lockstep: ", 10) == 0) return line + 10;
+    const int error = log_error(run);
+    if (error != 0) return pool_format(pool, "%s cannot be written: %s", run->log, strerror(error));
+    return *line != '\0' ? line
+                         : pool_format(pool, "it said nothing, and ended with code %d", run->code);
 }
 
 static void say_end(const sweep_plan *plan, const sweep_run *run)
 {
     cli_pool *pool = plan->cli->pool;
     if (run->state == SWEEP_FAILED)
-        say("%s: failed: %s", run->name, last_line(pool, run->log));
+        say("%s: failed: %s", run->name, failure_of(run, pool));
     else if (run->state != SWEEP_STOPPED)
         say("%s: %s, %s", run->name, run->state == SWEEP_FINISHED ? "finished" : "diverged",
             runs_time(pool, run->seconds));

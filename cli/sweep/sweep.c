@@ -1,5 +1,6 @@
 /* lockstep sweep */
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/sweep/sweep.h"
@@ -67,10 +68,11 @@ static lks_status report(const sweep_plan *plan)
 static int say_failures(const sweep_plan *plan, int failed)
 {
     const sweep_run *run = plan->run;
+    struct stat log;
     while (run->state != SWEEP_FAILED && run->state != SWEEP_STOPPED) run++;
-    say_error("%d of %d trainings failed (%s has what the first said); the same command tries them "
-              "again",
-              failed, plan->count, run->log);
+    const bool told = stat(run->log, &log) == 0 && log.st_size > 0;
+    say_error("%d of %d trainings failed%s; the same command tries them again", failed, plan->count,
+              told ? pool_format(plan->cli->pool, " (%s has what the first said)", run->log) : "");
     return run->code;
 }
 

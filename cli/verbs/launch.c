@@ -34,9 +34,14 @@ static lks_status take_ranks(launch_plan *plan, const cli_args *cli)
                         plan->ranks, slots);
     const char *tasks = getenv("SLURM_NTASKS");
     int64_t count;
-    if (plan->ranks == 0 && tasks != NULL && lki_text_is_int(tasks, &count) && count > 0 &&
-        count <= LAUNCH_RANKS)
+    if (plan->ranks == 0 && tasks != NULL) {
+        if (!lki_text_is_int(tasks, &count) || count < 1 || count > LAUNCH_RANKS)
+            return lks_fail(LKS_E_INVALID,
+                            "SLURM_NTASKS is '%.60s', expected the number of ranks, from 1 to %d; "
+                            "put it right, or give -n N",
+                            tasks, LAUNCH_RANKS);
         plan->ranks = (int)count;
+    }
     if (plan->ranks == 0)
         return lks_fail(LKS_E_INVALID,
                         "launch needs the number of ranks: -n N, or --hosts a:2,b:2");
@@ -168,6 +173,23 @@ static void resume_later(launch_plan *plan, cli_pool *pool, int count, const cha
     plan->resumed = words;
 }
 
+/* As each rank would say it, behind the start of all. */
+static lks_status check_replicas(const launch_plan *plan, const lks_recipe *recipe)
+{
+    const int64_t replicas = lks_recipe_int(recipe, "train.replicas") *
+                             lks_recipe_int(recipe, "train.accumulate"),
+                  each = lks_recipe_has(recipe, "train.workers")
+                             ? lks_recipe_int(recipe, "train.workers")
+                             : 1,
+                  workers = plan->ranks * each;
+    if (workers <= replicas || plan->meets) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "%lld workers of %d ranks cannot share %lld replica%s: a worker runs whole "
+                    "replicas; use fewer ranks or workers, or replicas: %lld (other bits)",
+                    (long long)workers, plan->ranks, (long long)replicas, TEXT_S(replicas),
+                    (long long)workers);
+}
+
 /* Reads the command of the ranks once here, so that what is wrong with it is said once; finds out where
  * their logs belong. */
 static lks_status check_command(launch_plan *plan, const cli_args *cli, bool *alone)
@@ -188,8 +210,9 @@ static lks_status check_command(launch_plan *plan, const cli_args *cli, bool *al
         if (plan->logs == NULL) plan->logs = pool_format(cli->pool, "%s/ranks", folder);
         resume_later(plan, cli->pool, count, folder, lks_recipe_bool(recipe, "checkpoint.resume"));
     }
+    if (cli->local[LOCAL_DRY_RUN] == NULL) status = check_replicas(plan, recipe);
     lks_recipe_close(recipe);
-    return LKS_OK;
+    return status;
 }
 
 /* Of this host, where no ranks will say it themselves; on others their watchers do. */

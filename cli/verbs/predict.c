@@ -18,13 +18,15 @@ typedef struct table {
     bool outputs;       /* of the network as they are */
     int64_t width;      /* of an output: how many classes */
     int columns;        /* of the terminal where text is for people; else 0 */
-    bool texts;         /* samples are called by their texts */
-    int id_width;
+    bool texts;         /* samples have a number and, in a column behind it, their text */
+    int id_width, text_width;
     int name_width;                /* of the widest name of a class */
     const char *const *class_name; /* [classes], or NULL: they have numbers alone */
     int64_t classes;               /* there may be more outputs */
     const lks_unit *unit;          /* of predicted numbers, [width]; NULL: classes are predicted */
     const lks_dataset *data;       /* what is predicted: its samples may have names */
+    const cli_images *images;      /* where they are images */
+    int64_t bad, good;             /* of these */
     cli_pool *pool;
     int used; /* of the line */
 } table;
@@ -72,16 +74,17 @@ static void end_line(table *t)
     t->used = 0;
 }
 
-static const char *sample_title(const table *t)
+static void put_sample_titles(table *t)
 {
-    return t->texts ? "text" : "sample";
+    put_field(t, t->id_width, "sample");
+    if (t->texts) put_field(t, t->text_width, "text");
 }
 
 static void predict_print_head(table *t)
 {
     char title[TEXT_NUMBER_SIZE];
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, sample_title(t));
+    put_sample_titles(t);
     put_field(t, CLASS_WIDTH, "class");
     if (t->class_name != NULL) put_field(t, t->name_width, "name");
     put_field(t, SHARE_WIDTH, "probability");
@@ -137,13 +140,13 @@ static void put_sample(table *t, const lks_prediction *p)
 {
     enum { DOTS = 3 };
     const char *sample = sample_name(t, p);
-    if (sample != NULL && t->columns > 0 && text_length(sample) > t->id_width)
-        put_field(t, t->id_width,
-                  pool_format(t->pool, "%.*s...", text_bytes(sample, t->id_width - DOTS), sample));
+    const int width = t->texts ? t->text_width : t->id_width;
+    if (sample == NULL || t->texts) put_int(t, t->id_width, p->id);
+    if (sample != NULL && t->columns > 0 && text_length(sample) > width)
+        put_field(t, width,
+                  pool_format(t->pool, "%.*s...", text_bytes(sample, width - DOTS), sample));
     else if (sample != NULL)
-        put_name(t, t->id_width, sample);
-    else
-        put_int(t, t->id_width, p->id);
+        put_name(t, width, sample);
 }
 
 static const char *best_name(const table *t, const lks_prediction *p)
@@ -159,7 +162,7 @@ static const char *target_name(const table *t, int64_t target)
 static void print_numbers_head(table *t)
 {
     if (t->format == FORMAT_JSON) return;
-    put_field(t, t->id_width, sample_title(t));
+    put_sample_titles(t);
     for (int64_t i = 0; i < t->width; i++) put_name(t, NUMBER_WIDTH, target_name(t, i));
     for (int64_t i = 0; t->labels && i < t->width; i++)
         put_name(t, NUMBER_WIDTH, pool_format(t->pool, "%s_true", target_name(t, i)));
@@ -232,9 +235,21 @@ static void predict_print_json(const table *t, const lks_prediction *p)
     json_decref(line);
 }
 
+/* Whether the sample is a picture that cannot be read, which is named. */
+static bool is_bad(table *t, const lks_prediction *p)
+{
+    if (t->images == NULL || t->images->bad == NULL) return false;
+    const char *reason = atomic_load(&t->images->bad[p->index]);
+    if (reason != NULL) say_error("%s", reason);
+    t->bad += reason != NULL;
+    t->good += reason == NULL;
+    return reason != NULL;
+}
+
 static void predict_print(void *user, const lks_prediction *prediction)
 {
     table *t = user;
+    if (is_bad(t, prediction)) return;
     if (t->unit != NULL && t->format == FORMAT_JSON)
         print_numbers_json(t, prediction);
     else if (t->unit != NULL)
@@ -288,24 +303,44 @@ static const lks_dataset *data_of(const lks_recipe_parts *parts)
     return parts->test != NULL ? parts->test : parts->train;
 }
 
-/* Columns of the first field; texts leave room for what stands behind them on a terminal. */
-static int widest_sample(const table *t, int64_t count)
+/* Columns of a sample's number, or its name; texts leave room for what stands behind them on a terminal. */
+static void widen_samples(table *t, int64_t count)
 {
     enum { LEAST = 20, GAP = 2 };
     const int64_t last = lks_dataset_position(t->data, count - 1);
     const int numbers = (int)(t->width < t->columns ? t->width : t->columns) * (GAP + NUMBER_WIDTH);
     int rest = t->unit != NULL ? numbers : GAP + CLASS_WIDTH + GAP + SHARE_WIDTH;
-    int width = snprintf(NULL, 0, "%lld", (long long)last);
+    int widest = (int)strlen("text");
     if (t->labels) rest += t->unit != NULL ? numbers : GAP + CLASS_WIDTH;
     if (t->class_name != NULL) rest += GAP + t->name_width;
-    if (width < (int)strlen(sample_title(t))) width = (int)strlen(sample_title(t));
+    t->id_width = snprintf(NULL, 0, "%lld", (long long)last);
+    if (t->id_width < (int)strlen("sample")) t->id_width = (int)strlen("sample");
     for (int64_t i = 0; i < count; i++) {
         const char *name = lks_dataset_sample(t->data, i);
         if (name == NULL) break;
-        if (text_length(name) > width) width = text_length(name);
+        if (text_length(name) > widest) widest = text_length(name);
     }
-    const int room = t->columns - rest > LEAST ? t->columns - rest : LEAST;
-    return t->texts && width > room ? room : width;
+    if (!t->texts && widest > t->id_width) t->id_width = widest;
+    const int left = t->columns - rest - t->id_width - GAP, room = left > LEAST ? left : LEAST;
+    t->text_width = widest > room ? room : widest;
+}
+
+/* As 'data pack' has it: bad pictures are an error when all have been tried, or left out where that is asked for. */
+static lks_status judge_bad(const table *t, const cli_args *cli)
+{
+    char bad[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE];
+    if (t->bad == 0) return LKS_OK;
+    if (t->good == 0)
+        return lks_fail(LKS_E_FORMAT, "no picture can be read, so nothing is predicted");
+    lks_text_count(bad, t->bad);
+    lks_text_count(all, t->bad + t->good);
+    if (cli->local[LOCAL_SKIP_BAD] == NULL)
+        return lks_fail(LKS_E_FORMAT,
+                        "%s of %s pictures cannot be read, as said above, and have no prediction; "
+                        "leave them out with --skip-bad, or put them right",
+                        bad, all);
+    say_error("%s bad picture%s left out", bad, t->bad == 1 ? " is" : "s are");
+    return LKS_OK;
 }
 
 static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
@@ -314,12 +349,12 @@ static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *d
     const lks_shape shape = lks_tensor_shape(parts.output);
     const int64_t samples = lks_dataset_get_info(data).samples;
     t->width = lks_shape_elements(&shape);
-    t->data = data;
+    t->data = t->images != NULL ? t->images->data : data;
     const lks_dataset *known = data_of(&parts) != NULL ? data_of(&parts) : data;
     t->unit = lks_dataset_units(known);
     if (t->unit == NULL) name_classes(t, known);
     t->texts = lks_dataset_tokenizer(data) != NULL;
-    t->id_width = widest_sample(t, samples < count ? samples : count);
+    widen_samples(t, samples < count ? samples : count);
     (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }
@@ -333,6 +368,8 @@ static lks_status open_samples(lks_dataset **out, const cli_split **split, const
         return lks_fail(LKS_E_INVALID, "%s and %s name two sets of samples; drop one",
                         images != NULL ? "--images" : "--table",
                         images != NULL && rows != NULL ? "--table" : "--split");
+    if (images == NULL && cli->local[LOCAL_SKIP_BAD] != NULL)
+        return lks_fail(LKS_E_INVALID, "--skip-bad is of pictures; give --images, or drop it");
     if (rows != NULL) return lks_recipe_open_table(out, recipe, rows);
     return images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
                           : cli_split_open(split, cli, recipe);
@@ -353,32 +390,39 @@ static lks_status check_classes(const lks_recipe *recipe)
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
-    const char *images = cli->local[LOCAL_IMAGES], *rows = cli->local[LOCAL_TABLE];
+    const char *what = cli->local[LOCAL_IMAGES];
     table t = {.pool = cli->pool,
-               .labels = images == NULL && rows == NULL,
+               .labels = what == NULL && cli->local[LOCAL_TABLE] == NULL,
                .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
     const cli_split *split;
-    lks_dataset *other = NULL, *data = NULL;
+    cli_images pictures = {.data = NULL};
+    lks_dataset *rows = NULL, *data = NULL;
     int64_t step, count;
     lks_status status = read_options(&t, &count, cli, recipe);
-    if (status == LKS_OK) status = open_samples(&other, &split, cli, recipe);
+    if (status == LKS_OK) status = open_samples(&rows, &split, cli, recipe);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    if (status == LKS_OK && parts.data.classes == 0 && other == NULL &&
+    if (status == LKS_OK && parts.data.classes == 0 && rows == NULL &&
         lks_dataset_units(data_of(&parts)) == NULL)
         status = lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, or columns of a table, but "
                                              "this data has neither");
     if (status == LKS_OK && parts.data.classes == 0 && (t.probabilities || t.outputs))
         status = lks_fail(LKS_E_INVALID,
                           "--probabilities and --outputs are of classes, but this data has none");
-    if (status == LKS_OK && images != NULL) status = images_open(&other, &parts, images);
+    if (status == LKS_OK && what != NULL) status = images_open(&pictures, &parts, what);
     if (status == LKS_OK) status = check_classes(recipe); /* before a title is printed */
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
-    if (status == LKS_OK && other == NULL) status = cli_split_data(&data, split, recipe, step);
-    if (status == LKS_OK)
-        status = print_predictions(&t, recipe, other != NULL ? other : data, count);
-    lks_dataset_destroy(other);
+    if (status == LKS_OK && rows == NULL && what == NULL)
+        status = cli_split_data(&data, split, recipe, step);
+    if (what != NULL) {
+        t.images = &pictures;
+        data = pictures.read;
+    }
+    if (status == LKS_OK) status = print_predictions(&t, recipe, rows != NULL ? rows : data, count);
+    if (status == LKS_OK) status = judge_bad(&t, cli);
+    images_close(&pictures);
+    lks_dataset_destroy(rows);
     return status;
 }
 

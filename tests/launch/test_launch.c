@@ -46,6 +46,28 @@ static void ranks_divide_the_cores(void **state)
     }
 }
 
+static void a_program_needs_no_words(void **state)
+{
+    (void)state;
+    run("launch -n 1 --program pwd");
+    expect_ok();
+    expect_out(folder);
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --program pwd", mpi->name);
+        expect_ok();
+        expect_out(folder);
+        /* What each rank would refuse is refused once, before they are started. */
+        write_text("c.yaml", tiny);
+        run("launch -n 3 --by %s --workers 2 --log-dir logs train c.yaml", mpi->name);
+        expect(2, "lockstep: 6 workers of 3 ranks cannot share 4 replicas: a worker runs whole ");
+        assert_null(strstr(last.err, "ranks ended"));
+        assert_false(there("logs"));
+        run("launch -n 3 --by %s --workers 2 train c.yaml --set train.accumulate=2", mpi->name);
+        expect_ok();
+    }
+}
+
 static void the_first_that_fails_is_named(void **state)
 {
     (void)state;
@@ -254,6 +276,10 @@ static void what_is_wrong_with_the_command_is_said_once(void **state)
     expect(2, "--elastic is for hosts that meet; give --nnodes and --rdzv-endpoint too");
     run("launch -n 2 --bind socket train c.yaml");
     expect(2, "--bind is 'socket', expected cores or none");
+    setenv("SLURM_NTASKS", "2x", 1);
+    run("launch train c.yaml");
+    expect(2, "lockstep: SLURM_NTASKS is '2x', expected the number of ranks, from 1 to ");
+    unsetenv("SLURM_NTASKS");
     run("launch --watch x --by mpich train c.yaml");
     expect(2, "--watch is what lockstep launch starts");
     setenv("LKS_MODULES", folder, 1);
@@ -343,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rank_0_talks_and_all_have_logs),
         TEST(ranks_divide_the_cores),
+        TEST(a_program_needs_no_words),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),
         TEST(standard_output_that_is_lost_is_said),

@@ -139,13 +139,36 @@ static void statistics_are_those_of_the_columns(void **state)
     run("data stats c.yaml");
     expect_ok();
     expect_out("c.yaml: 60 training samples of 2\n");
-    expect_out("mean: [29.5000, 2.9");
+    expect_out("t.csv: 60 rows\ncolumn ");
     assert_null(strstr(last.out, "class"));
+    assert_null(strstr(last.out, "mean: ")); /* data.mean is not for tables */
     write_text("c.yaml", "data: {table: t.csv, targets: [b]}\nmodel: {name: mlp}\n");
     write_text("t.csv", "a,b\n1,no\n2,yes\n3,no\n4,no\n");
     run("data stats c.yaml");
     expect_ok();
     expect_out("75.00%");
+    /* As the file lies there, whatever misses; deviations are those of the whole. */
+    write_text("t.csv", "a,city,left,b\n1,rome,7,no\n,bern,7,yes\n4,,7,no\n-2,rome,7,no\n");
+    write_text("c.yaml",
+               "data: {table: t.csv, targets: [b], ignore: [left]}\nmodel: {name: mlp}\n");
+    run("data stats c.yaml");
+    expect(4, "t.csv, line 3: column 'a' has no value");
+    assert_string_equal(last.out, "t.csv: 4 rows\n"
+                                  "column  mean      std  least  most  missing  texts\n"
+                                  "a          1  2.44949     -2     4        1      -\n"
+                                  "city       -        -      -     -        1      2\n"
+                                  "b          -        -      -     -        0      2\n\n");
+    write_text("c.yaml", "data: {table: t.csv, targets: [b], ignore: [left], missing: mean,\n"
+                         "       test_table: new.csv}\nmodel: {name: mlp}\n");
+    write_text("new.csv", "a,city,left,b\n5,oslo,7,no\n");
+    run("data stats c.yaml");
+    expect_ok();
+    expect_out("\na          1  2.44949     -2     4        1      -\n");
+    expect_out("\nc.yaml: 4 training samples of 3\n");
+    run("data stats c.yaml --test");
+    expect_ok();
+    expect_out("new.csv: 1 row\n");
+    expect_out("\na          5    0      5     5        0      -\n");
 }
 
 static void diabetes_is_learned_as_by_pytorch(void **state)

@@ -179,8 +179,9 @@ static void new_texts_are_predicted(void **state)
     expect_ok();
     assert_string_equal(last.err,
                         ""); /* that texts are others than the training's goes without saying */
-    expect_out("text,class,name,probability\n\"it was, \"\"in short\"\", great\",1,good,0.9");
-    expect_out("\n\"some\nawful music\",0,bad,0.");
+    expect_out(
+        "sample,text,class,name,probability\n0,\"it was, \"\"in short\"\", great\",1,good,0.9");
+    expect_out("\n1,\"some\nawful music\",0,bad,0.");
     run("predict c.yaml --out o --table new.csv --format json");
     expect_ok();
     expect_out("{\"sample\": 1, \"text\": \"some\\nawful music\", \"class\": 0, \"name\": \"bad\", "

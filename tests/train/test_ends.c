@@ -94,10 +94,12 @@ static void other_runs_are_refused(void **state)
               lks_train(j->net.context, &opts, NULL));
     lks_loader *train = opts.train;
     opts.train = j->valid;
+    opts.valid = NULL;
     opts.data_hash = 0;
     LKT_FAILS(LKS_E_MISMATCH, "finished 2 epochs, but with 3 batches in an epoch it would be 5",
               lks_train(j->net.context, &opts, NULL));
     opts.train = train;
+    opts.valid = j->valid;
     const tiny_state after = tiny_read(&j->net);
     tiny_assert_same(&before, &after);
     assert_int_equal(j->resumed_at, 0);

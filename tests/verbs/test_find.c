@@ -211,6 +211,27 @@ static void mistakes_are_explained(void **state)
     expect(7, "--memory is less than 4 samples take; give it more");
     run("find batch c.yaml --seconds -1");
     expect(2, "--seconds is '-1', expected a number above 0");
+    run("find batch c.yaml --seconds 0.01 --csv a");
+    expect(2, "--csv is of 'find lr', which 'find batch' has no use for; drop it\n");
+    run("find batch c.yaml --seconds 0.01 --steps 40");
+    expect(2, "--steps is of 'find lr'");
+    run("find lr c.yaml --steps 40 --memory 4G");
+    expect(2, "--memory is of 'find batch', which 'find lr' has no use for; drop it\n");
+}
+
+/* Each step is a rate: of a few the curve is smoothed over decades, and what it suggests may be anywhere there. */
+static void few_steps_are_told(void **state)
+{
+    (void)state;
+    write_text("c.yaml", net);
+    run("find lr c.yaml --from 1e-4 --to 1 --steps 20");
+    expect(0, "lockstep: 20 steps are few for rates from 0.0001 to 1: losses are smoothed over a "
+              "factor of 4, and the suggestion may be wrong by as much; give --steps 25 or more\n");
+    expect_out("suggestion  optimizer.lr ");
+    run("find lr c.yaml --from 1e-4 --to 1 --steps 25");
+    expect_ok();
+    assert_string_equal(last.err, "");
+    expect_out("suggestion  optimizer.lr ");
 }
 
 int main(void)
@@ -221,6 +242,7 @@ int main(void)
         TEST(sizes_go_as_far_as_samples_and_memory),
         TEST(no_size_is_measured_behind_two_in_vain),
         TEST(mistakes_are_explained),
+        TEST(few_steps_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,46 @@ static void pictures_are_known_by_their_bytes(void **state)
     }
 }
 
+/* The others are predicted, whatever is asked for; samples keep their numbers. */
+static void bad_pictures_have_no_prediction(void **state)
+{
+    (void)state;
+    const char *const command =
+        "predict c.yaml --init mlp.safetensors --format csv --images photos";
+    char good[OUTPUT_SIZE];
+    make_pictures("photos", 4, 12);
+    run("data pack photos --size 4");
+    expect_ok();
+    write_text("c.yaml", "data: {path: photos-4x4}\nmodel: {name: mlp, hidden: [4]}\n"
+                         "train: {batch_size: 2, replicas: 2, test_batch_size: 5}\n");
+    run("train c.yaml --quiet --save-model");
+    expect_ok();
+    run("%s | grep -v 'leaf/001\\|sky/003'", command);
+    expect_ok();
+    memcpy(good, last.out, sizeof good);
+    write_text("photos/leaf/001.png", "GIF89a");
+    write_text("photos/sky/003.png", "");
+    run("%s", command);
+    expect(4,
+           "lockstep: photos/leaf/001.png: it is no JPEG and no PNG, but GIF by its first bytes\n"
+           "lockstep: photos/sky/003.png: the file is empty\n"
+           "lockstep: 2 of 12 pictures cannot be read, as said above, and have no prediction; ");
+    assert_string_equal(last.out, good);
+    run("%s --skip-bad", command);
+    expect(0, "photos/sky/003.png: the file is empty\nlockstep: 2 bad pictures are left out\n");
+    assert_string_equal(last.out, good);
+    run("%s --count 6 --skip-bad", command);
+    expect(0, "lockstep: 1 bad picture is left out\n");
+    assert_null(strstr(last.err, "sky"));
+    run("predict c.yaml --init mlp.safetensors --images photos/sky --format json");
+    expect(4, "1 of 4 pictures cannot be read");
+    expect_out("{\"sample\": 2, \"file\": \"photos/sky/002.png\"");
+    run("predict c.yaml --init mlp.safetensors --images photos/sky/003.png --skip-bad");
+    expect(4, "lockstep: no picture can be read, so nothing is predicted\n");
+    run("predict c.yaml --init mlp.safetensors --skip-bad");
+    expect(2, "--skip-bad is of pictures; give --images, or drop it");
+}
+
 /* A network for grey images takes pictures, which become grey; where nothing fits, both shapes are told. */
 static void grey_networks_take_pictures(void **state)
 {
@@ -362,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(pictures_are_trained_on),
         TEST(pictures_are_known_by_their_bytes),
+        TEST(bad_pictures_have_no_prediction),
         TEST(grey_networks_take_pictures),
         TEST(names_beyond_ascii_stand_in_columns),
         TEST(long_names_end_with_a_character),

@@ -1,6 +1,7 @@
 /* lockstep data show, as letters and as PNG files, which libpng reads back. */
 #include "verbs/full_disk.h"
 
+#include "cli/out/font.h"
 #include "verbs/picture.h"
 
 /* Two training images of 2x2 red, green and blue, classes 3 and 1, and two grey ones for testing. */
@@ -157,6 +158,60 @@ static void a_page_is_whole_or_not_there(void **state)
     assert_int_equal(shell("test \"$(cat a.png)\" = old && ! ls -A | grep lockstep-"), 0);
 }
 
+/* ---------------------------------------------------------------- letters */
+
+enum { PAGE_WIDTH = 40 };
+
+static void set_dot(void *user, int x, int y, int size)
+{
+    char(*page)[PAGE_WIDTH + 1] = user;
+    assert_int_equal(size, 1);
+    assert_true(x >= 0 && x < PAGE_WIDTH && y >= 0 && y < FONT_ROWS);
+    page[y][x] = '#';
+}
+
+/* As rows, each cut behind its last dot. */
+static void expect_drawn(const char *text, const char *const *expected)
+{
+    char page[FONT_ROWS][PAGE_WIDTH + 1];
+    memset(page, ' ', sizeof page);
+    font_draw(text, 1, 0, 0, set_dot, page);
+    for (int y = 0; y < FONT_ROWS; y++) {
+        int used = PAGE_WIDTH;
+        while (used > 0 && page[y][used - 1] == ' ') used--;
+        page[y][used] = '\0';
+        assert_true(used <= font_width(text, 1));
+        assert_string_equal(page[y], expected[y]);
+    }
+}
+
+static void letters_of_latin_1_have_their_marks(void **state)
+{
+    (void)state;
+    expect_drawn("\xc3\xa4\xc3\x96\xc3\x9f\xc3\xa9\xc3\xa7", /* a", O", sharp s, e', c, */
+                 (const char *const[]){
+                     " # #   # #   ###     #",
+                     "            #   #   #",
+                     " ###   ###  #   #  ###   ###",
+                     "    # #   # # ##  #   # #   #",
+                     " #### #   # #   # ##### #",
+                     "#   # #   # #   # #     #   #",
+                     " ####  ###  # ##   ###   ###",
+                     "                          #",
+                     "                         #",
+                 });
+}
+
+static void others_are_one_question_mark_each(void **state)
+{
+    (void)state;
+    assert_int_equal(font_width("\xe6\xbc\xa2", 1), font_width("?", 1));
+    assert_int_equal(font_width("\xc4\x8d", 1), font_width("?", 1));
+    assert_int_equal(font_width("\xc3", 1), font_width("?", 1)); /* cut off */
+    assert_int_equal(font_width("\xc3\x84", 2), font_width("A", 2));
+    assert_int_equal(font_width("", 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +219,8 @@ int main(void)
         TEST(letters_where_there_is_no_terminal),
         TEST(wrong_options_are_said),
         TEST(a_page_is_whole_or_not_there),
+        cmocka_unit_test(letters_of_latin_1_have_their_marks),
+        cmocka_unit_test(others_are_one_question_mark_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

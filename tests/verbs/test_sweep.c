@@ -196,6 +196,19 @@ static void mistakes_are_said_before_anything_runs(void **state)
     }
 }
 
+/* A log that takes nothing: the sentence of the training is lost, but not that it failed, nor why. */
+static void a_log_that_is_full_is_told(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    write_text("c.yaml", tiny);
+    assert_int_equal(shell("mkdir -p s/lr=0.2 && ln -s /dev/full s/lr=0.2/log.txt"), 0);
+    run("sweep c.yaml --grid optimizer.lr=0.1,0.2 --out s");
+    expect(3, "1 of 2 trainings failed; the same command tries them again\n");
+    expect_out("\nlr=0.2: failed: s/lr=0.2/log.txt cannot be written: No space left on device\n");
+    expect_out("\nlr=0.1: finished");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +218,7 @@ int main(void)
         TEST(a_stopped_sweep_goes_on),
         TEST(runs_that_fail_or_diverge_leave_the_others),
         TEST(mistakes_are_said_before_anything_runs),
+        TEST(a_log_that_is_full_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

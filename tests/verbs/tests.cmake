@@ -1,5 +1,6 @@
 # The sheets are read back by libpng.
 target_link_libraries(test_verbs_scores PRIVATE lks_program)
+target_link_libraries(test_verbs_sheet PRIVATE lks_program)
 if(LKS_PNG_ON)
   target_link_libraries(test_verbs_sheet PRIVATE lks_png)
   target_link_libraries(test_verbs_pack PRIVATE lks_png)
