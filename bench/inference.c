@@ -2,7 +2,7 @@
  * Predictions of networks whose samples are in memory: latency of a call and samples a second, as JSON, one line for
  * each batch. bench/inference runs it beside others.
  *
- *   bench_inference mnist|resnet18 predict|evaluate SECONDS BATCH...
+ *   bench_inference mnist|resnet9|resnet18 predict|evaluate SECONDS BATCH...
  *
  * Two workers, or as LOCKSTEP_WORKERS says; parameters are initial ones, which are as fast as any. On the public API
  * alone.
@@ -31,32 +31,6 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static lks_tensor *conv_norm(lks_graph *g, lks_tensor *x, int64_t filters, int64_t kernel,
-                             int64_t stride)
-{
-    x = lks_conv2d(g, x,
-                   &(lks_conv2d_opts){.filters = filters,
-                                      .kernel = {kernel, kernel},
-                                      .stride = {stride, stride},
-                                      .padding = {kernel / 2, kernel / 2},
-                                      .no_bias = true});
-    return lks_batch_norm(g, x, NULL);
-}
-
-/* ResNet-18 with the first layer for images of 32 x 32, as is usual for CIFAR. */
-static lks_tensor *resnet18(lks_graph *g, lks_tensor *x)
-{
-    x = lks_relu(g, conv_norm(g, x, 64, 3, 1));
-    for (int block = 0; block < 8; block++) {
-        const int64_t filters = 64 << block / 2, stride = block % 2 == 0 && block > 0 ? 2 : 1;
-        lks_tensor *y = lks_relu(g, conv_norm(g, x, filters, 3, stride));
-        y = conv_norm(g, y, filters, 3, 1);
-        if (stride == 2) x = conv_norm(g, x, filters, 1, 2);
-        x = lks_relu(g, lks_add(g, y, x));
-    }
-    return lks_dense(g, lks_global_avg_pool(g, x), &(lks_dense_opts){.units = CLASSES});
-}
-
 static lks_model *compile(lks_context *context, const char *network, bool loss, int64_t *width)
 {
     const bool mnist = strcmp(network, "mnist") == 0;
@@ -66,7 +40,8 @@ static lks_model *compile(lks_context *context, const char *network, bool loss, 
     *width = side * side * channels;
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.shape = {.ndim = 3, .dim = {side, side, channels}}});
-    x = mnist ? lks_mnist_cnn(g, x, NULL) : resnet18(g, x);
+    x = mnist ? lks_mnist_cnn(g, x, NULL)
+              : lks_network(g, x, network, &(lks_network_opts){.outputs = CLASSES});
     lks_model_opts opts = {.output = x, .global_batch = 256, .replicas = WORKERS};
     const char *workers = getenv("LOCKSTEP_WORKERS");
     if (workers != NULL) opts.workers = atoi(workers);
@@ -126,7 +101,8 @@ static void measure(lks_model *model, bool evaluates, double seconds, int64_t ba
 int main(int argc, char **argv)
 {
     if (argc < 5) {
-        fprintf(stderr, "bench_inference mnist|resnet18 predict|evaluate SECONDS BATCH...\n");
+        fprintf(stderr,
+                "bench_inference mnist|resnet9|resnet18 predict|evaluate SECONDS BATCH...\n");
         return 2;
     }
     const bool evaluates = strcmp(argv[2], "evaluate") == 0;

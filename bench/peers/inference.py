@@ -1,47 +1,23 @@
 #!/usr/bin/env python3
-"""Predictions of the MNIST CNN or of a ResNet-18 for images of 32 x 32 by PyTorch or ONNX Runtime, samples in memory:
-latency of a call and samples a second, as JSON, one line for each batch. ONNX Runtime's network is PyTorch's, exported.
+"""Predictions of the MNIST CNN, of Needle's ResNet9 or of a ResNet-18 for images of 32 x 32 by PyTorch or ONNX Runtime,
+samples in memory: latency of a call and samples a second, as JSON, one line for each batch. ONNX Runtime's network is
+PyTorch's, exported.
   inference.py --network resnet18 --variant eager|channels_last|compile|onnxruntime --batch 1,256 --seconds 3
 """
 
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 
-from mnist_torch import Net
-
-
-def conv_norm(channels, filters, kernel, stride=1):
-    return torch.nn.Sequential(
-        torch.nn.Conv2d(channels, filters, kernel, stride, kernel // 2, bias=False),
-        torch.nn.BatchNorm2d(filters))
-
-
-class Block(torch.nn.Module):
-    def __init__(self, channels, filters, stride):
-        super().__init__()
-        self.first = conv_norm(channels, filters, 3, stride)
-        self.second = conv_norm(filters, filters, 3)
-        self.side = conv_norm(channels, filters, 1, stride) if stride == 2 else torch.nn.Identity()
-
-    def forward(self, x):
-        return F.relu(self.second(F.relu(self.first(x))) + self.side(x))
-
-
-def resnet18():
-    layers, channels = [conv_norm(3, 64, 3), torch.nn.ReLU()], 64
-    for block in range(8):
-        filters = 64 << block // 2
-        layers.append(Block(channels, filters, 2 if block % 2 == 0 and block > 0 else 1))
-        channels = filters
-    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
-                               torch.nn.Linear(512, 10))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "zoo"))
+from mnist_torch import Net  # noqa: E402
+from zoo_torch import make  # noqa: E402
 
 
 def runtime(net, x, threads):
@@ -60,7 +36,7 @@ def runtime(net, x, threads):
 
 def call_of(args, batch):
     shape = (batch, 1, 28, 28) if args.network == "mnist" else (batch, 3, 32, 32)
-    net = (Net() if args.network == "mnist" else resnet18()).eval()
+    net = (Net() if args.network == "mnist" else make(args.network, 32, 10)).eval()
     x = torch.rand(shape) * 2 - 1
     if args.variant == "onnxruntime":
         return "ONNX Runtime", *runtime(net, x, args.threads)
@@ -73,7 +49,7 @@ def call_of(args, batch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--network", choices=("mnist", "resnet18"), required=True)
+    parser.add_argument("--network", choices=("mnist", "resnet9", "resnet18"), required=True)
     parser.add_argument("--variant", required=True)
     parser.add_argument("--batch", type=lambda s: [int(n) for n in s.split(",")], default=[1, 256])
     parser.add_argument("--seconds", type=float, default=2)
