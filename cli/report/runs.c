@@ -295,13 +295,8 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
 static void name_runs(cli_runs *runs, char **paths)
 {
     for (int r = 0; r < runs->count; r++) {
-        const char *slash = strrchr(paths[r], '/');
-        const char *base = slash != NULL ? slash + 1 : paths[r];
-        const char *dot = strrchr(base, '.');
-        const size_t length = dot != NULL && dot != base && strcmp(dot, ".json") == 0
-                                  ? (size_t)(dot - base)
-                                  : strlen(base);
-        runs->name[r] = text_clean(&runs->pool, pool_copy(&runs->pool, base, length));
+        const char *stem = record_stem(&runs->pool, paths[r]), *slash = strrchr(stem, '/');
+        runs->name[r] = text_clean(&runs->pool, slash != NULL ? slash + 1 : stem);
     }
     for (int pass = 0; pass < 2; pass++) {
         bool again[RUNS_MOST] = {false};

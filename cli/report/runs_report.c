@@ -4,6 +4,7 @@
 #include "cli/out/output.h"
 #include "cli/out/table.h"
 #include "cli/report/runs.h"
+#include "cli/verbs/record.h"
 
 static void runs_report_print_runs(const cli_runs *runs, cli_pool *pool, int width)
 {
@@ -115,6 +116,8 @@ lks_status verb_report(const cli_args *cli, int *code)
     cli_pool pool = {0};
     cli_runs *runs = pool_alloc(&pool, sizeof *runs);
     (void)code;
+    for (int i = 0; i < cli->operands; i++)
+        cli->operand[i] = record_place(cli->pool, cli->operand[i]);
     lks_status status = runs_check_files(cli);
     if (status == LKS_OK) status = runs_read(runs, cli->operands, cli->operand, NULL);
     if (status == LKS_OK) status = runs_write_files(cli, runs);

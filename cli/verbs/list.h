@@ -35,13 +35,14 @@
     X(COMPARE, compare, "A B", 2, 2,                                                               \
       "the first step, tensor and element in which two records, checkpoints or safetensors "       \
       "files differ")                                                                              \
-    X(REPORT, report, "RUN.json...", 1, RUNS_MOST,                                                 \
-      "records of trainings side by side: a table, what differs in their configurations, "         \
-      "and curves")                                                                                \
-    X(WATCH, watch, "RUN.json|DIR", 1, 1,                                                          \
+    X(REPORT, report, "RUN...", 1, RUNS_MOST,                                                      \
+      "trainings side by side, by their records or folders: a table, what differs in their "       \
+      "configurations, and curves")                                                                \
+    X(WATCH, watch, "RUN|DIR", 1, 1,                                                               \
       "how a training, or each one of a folder, is doing: epoch, time left, speed, memory and "    \
       "curves, by the record that "                                                                \
-      "it writes behind every epoch (train --record) or the lines of train --format json; on a "   \
+      "it writes behind every epoch (train --out, --record) or the lines of train --format json; " \
+      "on a "                                                                                      \
       "terminal drawn anew as they grow, until the run ends or Ctrl-C")                            \
     X(PS, ps, "", 0, 0,                                                                            \
       "your trainings on this host, or on others, rank by rank: step, speed, memory")              \

@@ -4,6 +4,28 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define IN_FOLDER "/record.json"
+
+char *record_place(cli_pool *pool, char *path)
+{
+    char *inside = pool_format(pool, "%s" IN_FOLDER, path);
+    return access(inside, F_OK) == 0 ? inside : path;
+}
+
+const char *record_stem(cli_pool *pool, const char *path)
+{
+    static const char *const ends[] = {IN_FOLDER, ".json"};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && strcmp(path + length - end, ends[i]) == 0 &&
+            path[length - end - 1] != '/')
+            return pool_copy(pool, path, length - end);
+    }
+    return path;
+}
 
 static bool all_objects(const json_t *json)
 {
@@ -38,20 +60,22 @@ lks_status record_read(json_t **out, const char *path)
         json_decref(json);
         return lks_fail(LKS_E_IO,
                         "%.300s cannot be read: %s; expected a record, as train "
-                        "--record writes it",
+                        "--out or --record writes it",
                         path, strerror(failed));
     }
     if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
         return lks_fail(LKS_E_NOMEM, "no memory to read %.300s", path);
     if (json == NULL)
-        return lks_fail(LKS_E_FORMAT,
-                        "%.300s:%d: not JSON: %s; expected a record, as train --record writes it",
-                        path, error.line, error.text);
+        return lks_fail(
+            LKS_E_FORMAT,
+            "%.300s:%d: not JSON: %s; expected a record, as train --out or --record writes it",
+            path, error.line, error.text);
     if (is_record(json)) {
         *out = json;
         return LKS_OK;
     }
     json_decref(json);
     return lks_fail(LKS_E_FORMAT,
-                    "%.300s is no record of a training (train with --record FILE makes one)", path);
+                    "%.300s is no record of a training (train with --out or --record makes one)",
+                    path);
 }

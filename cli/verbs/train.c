@@ -13,6 +13,7 @@
 #include "cli/stop.h"
 #include "cli/arch/arch.h"
 #include "cli/verbs/processes.h"
+#include "cli/verbs/record.h"
 
 typedef struct training {
     const cli_args *cli;
@@ -72,13 +73,30 @@ static void on_resume(void *user, const lks_run *run)
                   run->numerics, lks_numerics());
 }
 
+/* What a folder already has by the name of its record, and is none, is not lost. */
+static lks_status check_record(const training *t, const char *path)
+{
+    json_t *record;
+    if (path == NULL || lks_recipe_has(t->recipe, "log.record") || access(path, F_OK) != 0)
+        return LKS_OK;
+    const lks_status status = record_read(&record, path);
+    json_decref(record);
+    if (status == LKS_OK) return LKS_OK;
+    return lks_fail(
+        LKS_E_INVALID,
+        "'%.300s' is no record of a training, and would be replaced by one; move it, or "
+        "name the record with --record FILE",
+        path);
+}
+
 /* What is written at the end of a long training has a place, which is better known now. */
 static lks_status check_places(const training *t)
 {
-    const char *record = lks_recipe_text(t->recipe, "log.record");
+    const char *record = lks_recipe_record_file(t->recipe);
     const char *weights = lks_recipe_weights(t->recipe);
     const char *table = lks_recipe_text(t->recipe, "log.csv");
-    lks_status status = output_differ(record, weights);
+    lks_status status = check_record(t, record);
+    if (status == LKS_OK) status = output_differ(record, weights);
     if (status == LKS_OK) status = output_differ(record, table);
     if (status == LKS_OK) status = output_differ(weights, table);
     if (status == LKS_OK)
@@ -250,7 +268,7 @@ static lks_status write_at_end(const training *t, const char *path,
 static lks_status train_finish(training *t, lks_status trained)
 {
     const char *weights = lks_recipe_weights(t->recipe);
-    const char *record = lks_recipe_text(t->recipe, "log.record");
+    const char *record = lks_recipe_record_file(t->recipe);
     lks_error first = {.status = LKS_OK};
     note_failure(&first, trained);
     say_end(t);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/verbs/record.h"
 #include "cli/watch/watch.h"
 
 enum { USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
@@ -205,7 +206,7 @@ static lks_status view_draw(view *v)
 
 lks_status verb_watch(const cli_args *cli, int *code)
 {
-    view v = {.path = cli->operand[0],
+    view v = {.path = record_place(cli->pool, cli->operand[0]),
               .live = say_columns() > 0,
               .runs = pool_alloc(cli->pool, sizeof *v.runs)};
     struct stat about;

@@ -93,8 +93,8 @@ static void fill_row(const folder *f, const view *v, cli_pool *pool, const char 
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     const double loss = runs_number_of(last, "train_loss"),
                  processes = runs_number_of(run->record, "processes");
-    const size_t own = strlen(f->path) + 1, length = strlen(v->path) - strlen(".json");
-    cell[0] = text_clean(pool, pool_format(pool, "%.*s", (int)(length - own), v->path + own));
+    const size_t own = strlen(f->path) + 1;
+    cell[0] = text_clean(pool, record_stem(pool, v->path) + own);
     cell[1] = number_of(pool, (double)json_array_size(epochs), p.epochs);
     cell[2] = number_of(pool, p.step, p.steps);
     cell[3] = isnan(loss) ? "-" : pool_format(pool, "%.4f", loss);
@@ -120,7 +120,7 @@ static lks_status folder_draw(folder *f)
     for (int i = 0; i < f->count; i++) fill_row(f, &f->view[i], &pool, cell + i * COLUMNS);
     if (f->live) fputs("\033[H\033[K\033[J", stdout); /* the screen, as lines may be broken */
     if (f->count == 0)
-        say("no record in %s yet: train --record writes one behind every epoch", f->path);
+        say("no record in %s yet: train --out and --record write one behind every epoch", f->path);
     else
         table_print(&(cli_table){f->count, COLUMNS, (const char **)(uintptr_t)title, cell, right},
                     say_columns());

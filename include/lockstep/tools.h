@@ -310,8 +310,9 @@ typedef struct lks_pace {
 } lks_pace;
 LKS_API const lks_pace *lks_recipe_paces(const lks_recipe *recipe, int *count, int64_t *step);
 
-/* The file of model.save, or NULL; and log.record, written as at the end of a training. */
+/* The files of model.save and of log.record, or NULL; and the record, written as at the end of a training. */
 LKS_API const char *lks_recipe_weights(lks_recipe *recipe);
+LKS_API const char *lks_recipe_record_file(const lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_save_record(const lks_recipe *recipe);
 /* Its record counts from here: this much time was over before this call. */
 LKS_API void lks_recipe_clock(lks_recipe *recipe, double seconds, const char *from);

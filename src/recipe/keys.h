@@ -404,7 +404,7 @@
       "say what is opened, chosen, saved, and how long it takes")                                  \
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, SAID,                                          \
       "JSON file for all that is known about the run, kept current after every epoch, and every "  \
-      "ten seconds within a long one; null: none is written")                                      \
+      "ten seconds within a long one; null: record.json in checkpoint.path, where that is set")    \
     X(LOG_CSV, "log.csv", STRING, NULL, NULL, FREE,                                                \
       "file for a table with a line for each epoch, kept current; null: none is written")          \
     X(LOG_TENSORBOARD, "log.tensorboard", STRING, NULL, NULL, FREE,                                \

@@ -121,6 +121,15 @@ void lks_recipe_comm(lks_recipe *recipe, lks_comm *comm)
     if (recipe != NULL) recipe->session.comm = comm;
 }
 
+/* Of a run that has a folder it is there, where `watch` and `report` find it. */
+static const char *record_file(lki_config *config)
+{
+    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    const char *record = lki_config_text(config, LKI_KEY_LOG_RECORD);
+    if (record != NULL || folder == NULL) return record;
+    return lki_heap_format(&config->heap, "%s/record.json", folder);
+}
+
 lks_status lks_recipe_resolve(lks_recipe *recipe)
 {
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
@@ -131,6 +140,7 @@ lks_status lks_recipe_resolve(lks_recipe *recipe)
     }
     const lks_status status = lki_config_resolve(recipe->config);
     recipe->state = status == LKS_OK ? LKI_RECIPE_RESOLVED : LKI_RECIPE_REFUSED;
+    if (status == LKS_OK) recipe->record = record_file(recipe->config);
     if (status != LKS_OK) recipe->refusal = *lks_last_error();
     return status;
 }

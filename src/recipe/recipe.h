@@ -56,7 +56,8 @@ struct lks_recipe {
     lks_train_events events; /* the caller's */
     bool looked; /* at the folder of checkpoints, which is locked where it is written to */
     bool started, ran, stopped;
-    bool keeps_record; /* it is kept up to date, for whoever finds the run killed */
+    const char *record; /* its file; NULL: none is written */
+    bool keeps_record;  /* it is kept up to date, for whoever finds the run killed */
     bool keeps_csv;
     double record_written; /* when, in seconds */
     lki_board *board;      /* what TensorBoard shows; NULL: nothing */

@@ -243,10 +243,17 @@ const char *lks_recipe_weights(lks_recipe *recipe)
     return recipe != NULL ? lki_weights_file(recipe) : NULL;
 }
 
+const char *lks_recipe_record_file(const lks_recipe *recipe)
+{
+    return recipe != NULL ? recipe->record : NULL;
+}
+
 lks_status lks_recipe_save_record(const lks_recipe *recipe)
 {
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
-    if (!lki_config_has(recipe->config, LKI_KEY_LOG_RECORD))
-        return LKI_FAIL(LKS_E_STATE, "log.record is not set, so the record has no file");
+    if (recipe->record == NULL)
+        return LKI_FAIL(LKS_E_STATE,
+                        "neither log.record nor checkpoint.path is set, so the record has "
+                        "no file");
     return lki_record_write(recipe, NULL, true);
 }

@@ -209,7 +209,7 @@ static void mistakes_have_a_sentence(void **state)
          2, "model.hidden is for model.name 'mlp', not for model.layers; drop it\n"},
         {"train tiny.yaml --set data.name=fashion", 3, "; data.name calls it fashion_mnist\n"},
         {"op nope", 2, "op: unknown layer 'nope'; lockstep --help-layers lists them\n"},
-        {"report .", 3, "expected a record, as train --record writes it\n"},
+        {"report .", 3, "expected a record, as train --out or --record writes it\n"},
         {"info .", 3, "there is no checkpoint in .; expected a folder that train --out wrote\n"},
     };
     write_text("tiny.yaml", tiny);

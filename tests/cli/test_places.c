@@ -69,8 +69,8 @@ static void a_dry_run_leaves_nothing(void **state)
     expect(2, "which has checkpoints up to step 3; give --resume");
     run("train c.yaml --out run --dry-run --resume");
     expect(0, "");
-    assert_int_equal(shell("test \"$(ls -A run)\" = \"$(printf '%%s\\n' step-00000003.json "
-                           "step-00000003.safetensors)\""),
+    assert_int_equal(shell("test \"$(ls -A run)\" = \"$(printf '%%s\\n' record.json "
+                           "step-00000003.json step-00000003.safetensors)\""),
                      0);
 }
 

@@ -109,7 +109,8 @@ static void of_tools(void **state)
     REFUSES(lks_recipe_json(recipe, NULL));
     assert_null(lks_recipe_weights(NULL));
     REFUSES(lks_recipe_save_record(NULL));
-    LKT_FAILS(LKS_E_STATE, "log.record is not set", lks_recipe_save_record(recipe));
+    LKT_FAILS(LKS_E_STATE, "neither log.record nor checkpoint.path is set",
+              lks_recipe_save_record(recipe));
     lks_recipe_clock(NULL, 1, "start");
     lks_recipe_clock(recipe, 1, NULL);
     assert_false(lks_recipe_has(NULL, "train.steps"));

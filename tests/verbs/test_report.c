@@ -298,7 +298,7 @@ static void foreign_records(void **state)
     run("report .");
     expect(3, ". cannot be read: Is a directory");
     run("report");
-    expect(2, "report takes RUN.json..., found 0 operands");
+    expect(2, "report takes RUN..., found 0 operands");
     static const char *const broken[] = {"",    "{",           "\177ELF", "{\"hash\": \"1\"",
                                          "nul", "{\"a\": 1} x"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {

@@ -70,9 +70,9 @@ static void what_is_not_known_is_left_out(void **state)
     expect(3, "missing.json cannot be opened: No such file");
     write_text("c.yaml", tiny);
     run("watch c.yaml");
-    expect(4, "expected a record, as train --record writes it");
+    expect(4, "expected a record, as train --out or --record writes it");
     run("watch");
-    expect(2, "watch takes RUN.json|DIR, found 0 operands");
+    expect(2, "watch takes RUN|DIR, found 0 operands");
 }
 
 /* The lines of steps: in the first epoch, in the second with a line that is being written, at the end, and of a
@@ -147,6 +147,38 @@ static void a_folder_is_a_table(void **state)
 }
 
 /* A record of so many ranks, of which rank r waits r percent of the time; `more` stands in each. */
+/* A run with a folder has its record there, which is found by the folder's name, and is nobody else's. */
+static void the_folder_of_a_run_is_a_run(void **state)
+{
+    (void)state;
+    shell("rm -rf runs");
+    write_text("c.yaml", tiny);
+    run("train c.yaml --out runs/one --epochs 2");
+    expect_ok();
+    run("train c.yaml --out runs/two --epochs 1");
+    run("watch runs/one");
+    expect_ok();
+    assert_memory_equal(last.out, "one: finished, epoch 2 of 2, step ", 34);
+    run("watch runs");
+    expect_out("\none  2 of 2 ");
+    expect_out("\ntwo  1 of 1 ");
+    run("report runs/one runs/two");
+    expect_ok();
+    expect_out("\na one ");
+    expect_out("\nb two ");
+    run("train c.yaml --out runs/one --epochs 3 --resume");
+    run("watch runs/one");
+    assert_memory_equal(last.out, "one: finished, epoch 3 of 3, step ", 34);
+    run("train c.yaml --out runs/named --record runs/name.json");
+    assert_true(there("runs/name.json") && !there("runs/named/record.json"));
+    shell(
+        "mkdir runs/own; echo '{\"mine\": 1}' >runs/own/record.json; cp runs/own/record.json mine");
+    run("train c.yaml --out runs/own");
+    expect(2,
+           "'runs/own/record.json' is no record of a training, and would be replaced by one; move");
+    assert_int_equal(shell("cmp runs/own/record.json mine"), 0);
+}
+
 static void ranks_record(int ranks, const char *more)
 {
     char text[8192] = "{\"hash\": \"\", \"epochs\": [], \"config\": {}, \"ranks\": [";
@@ -294,15 +326,11 @@ static void a_long_epoch_is_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_finished_run_is_shown),
-        TEST(what_is_left_follows_from_what_was),
-        TEST(what_is_not_known_is_left_out),
-        TEST(lines_of_steps_are_as_good),
-        TEST(a_folder_is_a_table),
-        TEST(a_folder_has_shares),
-        TEST(ranks_have_rows),
-        TEST(a_long_epoch_is_followed),
-        TEST(an_epoch_that_goes_on_tells_no_time),
+        TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
+        TEST(a_folder_is_a_table),           TEST(the_folder_of_a_run_is_a_run),
+        TEST(a_folder_has_shares),           TEST(ranks_have_rows),
+        TEST(a_long_epoch_is_followed),      TEST(an_epoch_that_goes_on_tells_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

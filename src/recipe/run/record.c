@@ -315,12 +315,11 @@ lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
 
 lks_status lki_record_write(const lks_recipe *recipe, const lks_step_event *within, bool at_end)
 {
-    const char *path = lki_config_text(recipe->config, LKI_KEY_LOG_RECORD);
     char *text;
     LKI_TRY(print_record(&text, recipe, within));
     const size_t bytes = strlen(text);
-    const lks_status status = at_end ? lks_file_write(path, text, bytes)
-                                     : lks_file_update(path, text, bytes);
+    const lks_status status = at_end ? lks_file_write(recipe->record, text, bytes)
+                                     : lks_file_update(recipe->record, text, bytes);
     free(text);
     return status;
 }

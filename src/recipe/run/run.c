@@ -261,9 +261,9 @@ lks_status lks_recipe_start(lks_recipe *recipe)
     lks_status status = open_loaders(recipe);
     if (status == LKS_OK) status = fill_opts(recipe);
     LKI_TRY(lki_recipe_agree(recipe, status));
-    const char *record = lki_config_text(config, LKI_KEY_LOG_RECORD);
-    recipe->keeps_record = record != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
-                           lki_recipe_leads(recipe) && lki_file_is_replaced(record);
+    recipe->keeps_record = recipe->record != NULL &&
+                           !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
+                           lki_recipe_leads(recipe) && lki_file_is_replaced(recipe->record);
     const char *csv = lki_config_text(config, LKI_KEY_LOG_CSV);
     recipe->keeps_csv = csv != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
                         lki_recipe_leads(recipe);
@@ -353,7 +353,7 @@ lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, 
     const char *weights = lki_weights_file(recipe);
     if (weights != NULL)
         recipe_note(recipe, &first, lks_weights_save(recipe->session.model, weights));
-    if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) && lki_recipe_leads(recipe))
+    if (recipe->record != NULL && lki_recipe_leads(recipe))
         recipe_note(recipe, &first, lki_record_write(recipe, NULL, true));
     if (first.status != LKS_OK) lki_error_restore(&first);
     return lki_recipe_agree(recipe, first.status);

@@ -58,7 +58,7 @@ lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset, lks_metrics
 static bool are_wanted(const lks_recipe *recipe)
 {
     const lki_session *s = &recipe->session;
-    return s->test != NULL && lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) &&
+    return s->test != NULL && recipe->record != NULL &&
            !lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN) &&
            lks_model_get_info(s->model).positions == 0;
 }
