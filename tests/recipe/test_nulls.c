@@ -108,6 +108,7 @@ static void of_tools(void **state)
     REFUSES(lks_recipe_names("c.yaml", NULL));
     REFUSES(lks_recipe_json(recipe, NULL));
     assert_null(lks_recipe_weights(NULL));
+    assert_null(lks_recipe_record_file(NULL));
     REFUSES(lks_recipe_save_record(NULL));
     LKT_FAILS(LKS_E_STATE, "neither log.record nor checkpoint.path is set",
               lks_recipe_save_record(recipe));
