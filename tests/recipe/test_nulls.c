@@ -90,6 +90,21 @@ static void of_tables(void **state)
     lks_recipe_close(recipe);
 }
 
+static void of_shards(void **state)
+{
+    (void)state;
+    lks_shards_result written;
+    const lks_shards_opts nowhere = {.rows = 1};
+    REFUSES(lks_shards_cut(NULL, NULL, "x", "y", &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, NULL, "y", &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, "x", NULL, &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, "x", "y", NULL));
+    REFUSES(lks_shards_cut(&written, NULL, "x", "y", &nowhere));
+    REFUSES(lks_shards_draw(NULL, NULL, 1, &nowhere));
+    REFUSES(lks_shards_draw(&written, NULL, 1, NULL));
+    REFUSES(lks_shards_draw(&written, NULL, 1, &nowhere));
+}
+
 static void of_tools(void **state)
 {
     lks_recipe *recipe;
@@ -140,16 +155,6 @@ static void of_tools(void **state)
     REFUSES(lks_recipe_augment(NULL, &loader));
     REFUSES(lks_recipe_augment(recipe, NULL));
     lks_shards_stats stats;
-    lks_shards_result written;
-    const lks_shards_opts nowhere = {.rows = 1};
-    REFUSES(lks_shards_cut(NULL, NULL, "x", "y", &nowhere));
-    REFUSES(lks_shards_cut(&written, NULL, NULL, "y", &nowhere));
-    REFUSES(lks_shards_cut(&written, NULL, "x", NULL, &nowhere));
-    REFUSES(lks_shards_cut(&written, NULL, "x", "y", NULL));
-    REFUSES(lks_shards_cut(&written, NULL, "x", "y", &nowhere));
-    REFUSES(lks_shards_draw(NULL, NULL, 1, &nowhere));
-    REFUSES(lks_shards_draw(&written, NULL, 1, NULL));
-    REFUSES(lks_shards_draw(&written, NULL, 1, &nowhere));
     REFUSES(lks_recipe_measure_shards(NULL, recipe, NULL, 0));
     REFUSES(lks_recipe_measure_shards(&stats, NULL, NULL, 0));
     REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
@@ -207,7 +212,7 @@ static void of_lists_and_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tables),
-                                       cmocka_unit_test(of_tools),
+                                       cmocka_unit_test(of_shards), cmocka_unit_test(of_tools),
                                        cmocka_unit_test(of_lists_and_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
