@@ -278,9 +278,8 @@ lks_status launch_once(const launch_plan *plan, launch_end *end)
     l.signals = spawn_watch_signals();
     if (l.signals < 0)
         return lks_fail(LKS_E_NOMEM, "signals cannot be watched: %s", strerror(errno));
-    signal(
-        SIGPIPE,
-        SIG_IGN); /* Hydra would die of one when a proxy ends before it, and we with our reader */
+    /* Of one Hydra would die when a proxy ends before it, and we when our reader does. */
+    signal(SIGPIPE, SIG_IGN);
     const lks_status status = spawn(&l.starter, launch_command(plan), outputs, 2,
                                     remote ? SIGTERM : SIGKILL);
     if (status != LKS_OK) return status;

@@ -7,8 +7,8 @@
 #include "model/step/batch.h"
 #include "numeric/hash.h"
 
-/* Whoever gives each rank samples of its own, as others want them, would train on a part of them without this. Where that is
- * so it is from the first batch on, and its ends show it. */
+/* A program that gives each rank samples of its own, as it would for other trainers, must not train on a part of them in silence.
+ * It does so from the first batch on, and the first and last sample tell. */
 static uint64_t batch_digest(const lks_model *model)
 {
     const lks_batch *batch = model->across->batch;
