@@ -36,7 +36,7 @@ static uint64_t digest_nodes(const lks_graph *graph, int64_t count)
     return digest;
 }
 
-enum { MOST_NUMBERS = 12 };
+enum { MOST_NUMBERS = 14 };
 _Static_assert(MOST_NUMBERS * sizeof(int64_t) <= sizeof(lki_word), "they come where words do");
 
 /* A number that all ranks must have the same of, if it has a name. */
@@ -64,21 +64,20 @@ static lks_status compare(lki_across *across, const number *numbers, int count)
     return LKS_OK;
 }
 
-/* The first rank whose first number is not that of rank 0; 0: there is none. */
-static int find_odd(const lki_across *across)
+/* Of these numbers of the last call: the first rank whose number is not that of rank 0; 0: there is none. */
+static int find_odd(const lki_across *across, int at)
 {
     const int64_t *all = (const int64_t *)(const void *)across->word;
     for (int r = 1; r < across->ranks; r++)
-        if (all[r * MOST_NUMBERS] != all[0]) return r;
+        if (all[r * MOST_NUMBERS + at] != all[at]) return r;
     return 0;
 }
 
-/* Of something whose digest says nothing. */
-static lks_status compare_digest(lki_across *across, uint64_t digest, const char *what)
+/* The same of a digest, which says nothing itself. */
+static lks_status compared_digest(const lki_across *across, int at, const char *what)
 {
     char who[LKI_WHO_SIZE];
-    LKI_TRY(compare(across, &(number){NULL, (int64_t)digest}, 1));
-    const int odd = find_odd(across);
+    const int odd = find_odd(across, at);
     if (odd == 0) return LKS_OK;
     return LKI_FAIL(
         LKS_E_MISMATCH,
@@ -86,24 +85,22 @@ static lks_status compare_digest(lki_across *across, uint64_t digest, const char
         lki_comm_who(across->comm, odd, who), what);
 }
 
-/* Graphs of equally many nodes: the first node in which a rank differs is found by halving, on all ranks alike. */
-static lks_status compare_nodes(lki_across *across, const lks_graph *graph)
+/* Of graphs of equally many nodes, which differ on rank `odd`: the first node that does, found by halving, on all ranks alike. */
+static lks_status name_node(lki_across *across, const lks_graph *graph, int odd)
 {
-    int64_t equal = 0, unequal = graph->count, middle = unequal;
-    int odd = 0;
+    int64_t equal = 0, unequal = graph->count;
     char who[LKI_WHO_SIZE], line[LKS_LINE_SIZE];
-    do {
+    while (unequal - equal > 1) {
+        const int64_t middle = (equal + unequal) / 2;
         LKI_TRY(compare(across, &(number){NULL, (int64_t)digest_nodes(graph, middle)}, 1));
-        const int other = find_odd(across);
-        if (middle == unequal && other == 0) return LKS_OK;
+        const int other = find_odd(across, 0);
         if (other == 0) {
             equal = middle;
         } else {
             unequal = middle;
             odd = other;
         }
-        middle = (equal + unequal) / 2;
-    } while (middle > equal);
+    }
     const lki_node *node = graph->first;
     while (node->index < equal) node = node->next;
     return LKI_FAIL(
@@ -114,18 +111,32 @@ static lks_status compare_nodes(lki_across *across, const lks_graph *graph)
         lks_tensor_line(&node->out, 1, line, sizeof line));
 }
 
-/* What is computed, and from which numbers. */
+/* What is computed, from which numbers, and by which kernels. */
 static lks_status compare_graphs(const lks_model *model, const lks_graph *graph)
 {
+    enum { DEVICE, NODES };
+    lki_across *across = model->across;
     const lks_model_opts *o = &model->opts;
+    const lks_kernel_opts *k = &o->kernels;
     const char *device = model->context->device;
-    const number of[] = {{"seed", (int64_t)lks_context_seed(model->context)},
+    const number of[] = {[DEVICE] = {NULL, (int64_t)lki_hash(device, strlen(device))},
+                         [NODES] = {NULL, (int64_t)digest_nodes(graph, graph->count)},
+                         {"seed", (int64_t)lks_context_seed(model->context)},
                          {"layers:", graph->count},
                          {"the loss at layer", o->loss != NULL ? o->loss->node->index : -1},
-                         {"the output at layer", o->output != NULL ? o->output->node->index : -1}};
-    LKI_TRY(compare(model->across, of, sizeof of / sizeof *of));
-    LKI_TRY(compare_digest(model->across, lki_hash(device, strlen(device)), "device"));
-    return compare_nodes(model->across, graph);
+                         {"the output at layer", o->output != NULL ? o->output->node->index : -1},
+                         {"kernels.winograd", k->winograd},
+                         {"kernels.single", k->single},
+                         {"kernels.all_terms", k->all_terms},
+                         {"kernels.bf16", k->bf16},
+                         {"kernels.f16", k->f16},
+                         {"kernels.bf16_storage", k->bf16_storage},
+                         {"loss_scale", (int64_t)o->loss_scale},
+                         {"loss_scale_steps", o->loss_scale_steps}};
+    LKI_TRY(compare(across, of, sizeof of / sizeof *of));
+    LKI_TRY(compared_digest(across, DEVICE, "device"));
+    const int odd = find_odd(across, NODES);
+    return odd == 0 ? LKS_OK : name_node(across, graph, odd);
 }
 
 /* The workers and the weight of a rank, as it has told them. */
@@ -171,16 +182,6 @@ static lks_status partition(lks_model *model)
     const int replicas = o->replicas * o->accumulate;
     int64_t weight, workers = 0;
     memcpy(&weight, &o->weight, sizeof weight);
-    const lks_kernel_opts *k = &o->kernels;
-    const number kernels[] = {{"kernels.winograd", k->winograd},
-                              {"kernels.single", k->single},
-                              {"kernels.all_terms", k->all_terms},
-                              {"kernels.bf16", k->bf16},
-                              {"kernels.f16", k->f16},
-                              {"kernels.bf16_storage", k->bf16_storage},
-                              {"loss_scale", (int64_t)o->loss_scale},
-                              {"loss_scale_steps", o->loss_scale_steps}};
-    LKI_TRY(compare(across, kernels, sizeof kernels / sizeof *kernels));
     LKI_TRY(compare(across,
                     (const number[]){{NULL, o->workers},
                                      {NULL, weight},
@@ -194,7 +195,7 @@ static lks_status partition(lks_model *model)
                                      {"average_every", o->average_every},
                                      {"shard", o->shard},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
-                    MOST_NUMBERS));
+                    12));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
@@ -226,12 +227,13 @@ lks_status lki_across_check(lks_model *model)
     lki_across *across = model->across;
     if (across == NULL) return LKS_OK;
     LKI_TRY(compare(across,
-                    (const number[]){{"frozen parameters:", lki_frozen(model)},
+                    (const number[]){{NULL, (int64_t)lki_digest_update(model)},
+                                     {"frozen parameters:", lki_frozen(model)},
                                      {"gradients by replica:", model->gradient_count},
                                      {"gradients by rows:", across->rows_count},
                                      {"sums of blocks and rows:",
                                       across->spread != NULL ? across->spread->told : 0}},
-                    4));
-    return compare_digest(across, lki_digest_update(model),
-                          "update (optimizer, clipping, average, decay and rates of groups)");
+                    5));
+    return compared_digest(across, 0,
+                           "update (optimizer, clipping, average, decay and rates of groups)");
 }
