@@ -15,11 +15,6 @@
 
 enum { MOST_CLASSES = 65536 };
 
-static lki_cell cell_at(const lki_table *table, int64_t row, int column)
-{
-    return table->cell[row * table->columns + column];
-}
-
 static bool is_missing(const lki_feature *feature, lki_cell cell)
 {
     return feature->text ? cell.text == 0 : isnan(cell.number);
@@ -92,7 +87,7 @@ static lks_status collect_words(lki_encoding *e, lki_feature *feature, const lki
     LKI_TRY(lki_alloc(e->context, &memory, bytes, "the texts of a column"));
     lki_word *all = memory;
     for (int64_t r = 0; r < table->rows; r++) {
-        const lki_cell cell = cell_at(table, r, feature->column);
+        const lki_cell cell = lki_table_cell(table, r, feature->column);
         if ((used == NULL || used[r]) && !is_missing(feature, cell))
             all[count++] = word_of(table, feature, cell);
     }
@@ -122,7 +117,7 @@ static lks_status measure(lki_encoding *e, lki_feature *feature, const lki_table
     int64_t count = 0;
     double sum = 0, squares = 0;
     for (int64_t r = 0; r < table->rows; r++) {
-        const double value = cell_at(table, r, feature->column).number;
+        const double value = lki_table_cell(table, r, feature->column).number;
         if (!used[r] || isnan(value)) continue;
         sum += value;
         count++;
@@ -134,7 +129,7 @@ static lks_status measure(lki_encoding *e, lki_feature *feature, const lki_table
                         table->path, feature->name);
     unit->mean = sum / (double)count;
     for (int64_t r = 0; r < table->rows; r++) {
-        const double value = cell_at(table, r, feature->column).number;
+        const double value = lki_table_cell(table, r, feature->column).number;
         if (used[r] && !isnan(value)) squares += (value - unit->mean) * (value - unit->mean);
     }
     unit->deviation = sqrt(squares / (double)count);
@@ -156,10 +151,10 @@ static lks_status check_missing(const lki_encoding *e, const lki_table *table, c
 {
     for (int64_t r = 0; r < table->rows; r++) {
         for (int i = 0; i < e->inputs && !e->fill; i++)
-            if (is_missing(&e->input[i], cell_at(table, r, input[i])))
+            if (is_missing(&e->input[i], lki_table_cell(table, r, input[i])))
                 return fail_missing(table, r, &e->input[i], false);
         for (int i = 0; i < e->targets && target != NULL; i++)
-            if (is_missing(&e->target[i], cell_at(table, r, target[i])))
+            if (is_missing(&e->target[i], lki_table_cell(table, r, target[i])))
                 return fail_missing(table, r, &e->target[i], true);
     }
     return LKS_OK;
@@ -315,7 +310,7 @@ static lks_status put_class(const lki_encoding *e, const lki_table *table, int64
                             int32_t *out)
 {
     const lki_feature *feature = &e->target[0];
-    const lki_word word = word_of(table, feature, cell_at(table, row, column));
+    const lki_word word = word_of(table, feature, lki_table_cell(table, row, column));
     const int64_t class = find_word(feature, &word);
     char place[LKI_TABLE_PLACE], number[32];
     *out = (int32_t) class;
@@ -334,7 +329,7 @@ static lks_status put_row(const lki_encoding *e, const lki_table *table, int64_t
 {
     for (int i = 0; i < e->inputs; i++) {
         const lki_feature *feature = &e->input[i];
-        const lki_cell cell = cell_at(table, row, input[i]);
+        const lki_cell cell = lki_table_cell(table, row, input[i]);
         if (!feature->text) {
             LKI_TRY(put_number(table, row, feature, cell.number, &x[feature->at]));
             continue;
@@ -346,7 +341,7 @@ static lks_status put_row(const lki_encoding *e, const lki_table *table, int64_t
     if (y == NULL) return LKS_OK;
     if (e->classes > 0) return put_class(e, table, row, target[0], (int32_t *)y + row);
     for (int i = 0; i < e->targets; i++)
-        LKI_TRY(put_number(table, row, &e->target[i], cell_at(table, row, target[i]).number,
+        LKI_TRY(put_number(table, row, &e->target[i], lki_table_cell(table, row, target[i]).number,
                            (float *)y + row * e->targets + i));
     return LKS_OK;
 }
@@ -358,7 +353,7 @@ static void tell_new_texts(const lki_encoding *e, const lki_table *table, const 
         int64_t rows = 0;
         lki_word word, first = {.text = ""};
         for (int64_t r = 0; e->input[i].text && r < table->rows; r++) {
-            const lki_cell cell = cell_at(table, r, input[i]);
+            const lki_cell cell = lki_table_cell(table, r, input[i]);
             if (cell.text == 0) continue;
             word = word_of(table, &e->input[i], cell);
             if (find_word(&e->input[i], &word) < 0 && rows++ == 0) first = word;

@@ -80,6 +80,11 @@ lks_status lki_array_table_open(lki_table *out, lks_context *context, const char
  * more than one of that name. */
 lks_status lki_table_find(int *out, const lki_table *table, const char *name);
 
+static inline lki_cell lki_table_cell(const lki_table *table, int64_t row, int column)
+{
+    return table->cell[row * table->columns + column];
+}
+
 /* The text of a cell, with quotes inside doubled still. */
 const char *lki_table_text(const lki_table *table, lki_cell cell, size_t *bytes);
 

@@ -205,7 +205,7 @@ typedef struct column {
 static cursor text_of(const lki_table *table, int64_t row, int number)
 {
     size_t bytes;
-    const lki_cell cell = table->cell[row * table->columns + number];
+    const lki_cell cell = lki_table_cell(table, row, number);
     const char *text = lki_table_text(table, cell, &bytes);
     return (cursor){text, text + bytes};
 }

@@ -20,18 +20,13 @@ static int compare_spans(const void *a, const void *b)
     return order != 0 ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static lki_cell cell_of(const lki_table *table, int64_t row, int column)
-{
-    return table->cell[row * table->columns + column];
-}
-
 /* About the mean, in the order of the file. */
 static void count_numbers(lki_column_count *out, const lki_table *table, int column)
 {
     double sum = 0, squares = 0;
     out->least = out->most = NAN;
     for (int64_t r = 0; r < table->rows; r++) {
-        const double value = cell_of(table, r, column).number;
+        const double value = lki_table_cell(table, r, column).number;
         out->missing += isnan(value);
         if (isnan(value)) continue;
         sum += value;
@@ -41,7 +36,7 @@ static void count_numbers(lki_column_count *out, const lki_table *table, int col
     const double count = (double)(table->rows - out->missing);
     out->mean = sum / count;
     for (int64_t r = 0; r < table->rows; r++) {
-        const double value = cell_of(table, r, column).number;
+        const double value = lki_table_cell(table, r, column).number;
         if (!isnan(value)) squares += (value - out->mean) * (value - out->mean);
     }
     out->deviation = sqrt(squares / count);
@@ -55,7 +50,7 @@ static lks_status count_texts(lki_column_count *out, const lki_table *table, int
     span *all = memory;
     int64_t count = 0;
     for (int64_t r = 0; r < table->rows; r++) {
-        const lki_cell cell = cell_of(table, r, column);
+        const lki_cell cell = lki_table_cell(table, r, column);
         out->missing += cell.text == 0;
         if (cell.text == 0) continue;
         all[count].text = lki_table_text(table, cell, &all[count].bytes);
