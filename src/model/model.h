@@ -21,7 +21,7 @@
 
 #include "base/context.h"
 #include "machine/thread.h"
-#include "model/across.h"
+#include "model/across/across.h"
 #include "model/common/common.h"
 #include "model/ranges/balance.h"
 #include "model/step/carried.h"

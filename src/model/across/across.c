@@ -1,5 +1,5 @@
 /* Several ranks that train one model: the memory for what they exchange. */
-#include "model/across.h"
+#include "model/across/across.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include <lockstep/tools.h>
 
 #include "base/check.h"
-#include "model/across.h"
-#include "model/digest.h"
+#include "model/across/across.h"
+#include "model/across/digest.h"
 #include "model/model.h"
 #include "numeric/hash.h"
 

@@ -1,5 +1,5 @@
 /* Digests of what ranks must compile alike. */
-#include "model/digest.h"
+#include "model/across/digest.h"
 
 #include <stdio.h>
 #include <string.h>
