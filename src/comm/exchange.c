@@ -85,6 +85,11 @@ static lks_status name_pair(lks_comm *comm, int from, int to)
                        lki_comm_who(comm, from, sender), lki_comm_who(comm, to, other)));
 }
 
+lks_status lki_comm_changed(lks_comm *comm, int from)
+{
+    return name_pair(comm, from, comm->rank);
+}
+
 /* Twice, as these messages may change, too. */
 typedef struct account {
     uint64_t received, inverse;

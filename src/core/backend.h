@@ -223,6 +223,8 @@ typedef struct lki_rows {
     int64_t replicas;     /* of the tree */
     int64_t first, last;  /* those whose samples are here */
     int64_t row_first, row_count;
+    /* Of a kernel that `lists`: the rows are these, ascending, and to `sum` they are rows from row_first on. NULL: they are. */
+    const int32_t *row;
     /* The elements of a row of the first slot, cut at multiples of needs.columns; 0, 0: all. The other slots'
      * are given with the first. */
     int64_t column_first, column_count;
@@ -277,6 +279,8 @@ typedef struct lki_kernel {
     /* NULL: gradients of parameters are formed by replica. Otherwise backward leaves d_param alone
      * where it is NULL, and rows needs in[0] and d_out of all replicas kept. */
     void (*rows)(const lki_plan *plan, const lki_rows *rows);
+    /* in[0] are tokens: rows that none of them names have the gradient 0, and rows takes lists of rows. */
+    bool lists;
 } lki_kernel;
 
 /* A node of a pattern. */

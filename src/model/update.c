@@ -142,13 +142,6 @@ static void rows_soon(void *user, int64_t first, int64_t count, int64_t rows, in
         }
 }
 
-static const float *kept(const lki_program *program, const lki_pass *pass, int value)
-{
-    const lki_value *v = &program->value[value];
-    return v->place == LKI_AT_BATCH_X ? pass->x
-                                      : (const float *)(void *)(program->kept + v->offset);
-}
-
 /* The same of the samples of all ranks. */
 static const float *kept_of_all(const lks_model *model, int value)
 {
@@ -162,8 +155,8 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
     const lki_program *program = &model->program;
     lki_stage *stage = &model->program.stage[s];
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
-    part->in = kept(program, &model->pass, stage->in[0]);
-    part->d_out = kept(program, &model->pass, stage->d_out);
+    part->in = lki_update_kept(model, stage->in[0]);
+    part->d_out = lki_update_kept(model, stage->d_out);
     part->start = model->share_start;
     part->replicas = program->replicas;
     part->first = lki_averages(model) ? 0 : model->pass.first;
@@ -188,11 +181,14 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
 
 void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
 {
+    const lki_sparse *sparse = lki_sparse_of(model, s);
+    if (sparse != NULL) rows = lki_sparse_here(sparse, begin, rows);
     const int64_t first = lki_share(worker, model->workers, rows);
     const int64_t last = lki_share(worker + 1, model->workers, rows);
     const lki_weight *weight = &model->weight[model->program.stage[s].weight[0]];
     lki_rows own = {.row_first = begin + first,
                     .row_count = last - first,
+                    .row = sparse != NULL ? sparse->row + begin + first : NULL,
                     .column_count = weight->count / weight->shape.dim[0]};
     if (first < last) lki_update_part(model, worker, s, &own);
 }
@@ -208,6 +204,7 @@ static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight
 void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts)
 {
     lki_laps *laps = model->worker[worker].local.laps;
+    float space[LKI_UPDATE_BLOCK];
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
     const int64_t begin = lki_share(part, parts, blocks), end = lki_share(part + 1, parts, blocks);
@@ -225,7 +222,7 @@ void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t pa
                 lki_update_square(model, weight, first, count, own);
             } else {
                 update_apply(model, weight, first, count,
-                             own != NULL ? own : lki_across_total(model, w, first));
+                             own != NULL ? own : lki_across_total(model, w, first, count, space));
             }
             lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
         }

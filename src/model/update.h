@@ -6,8 +6,16 @@
 
 /* Sums gradients by replica, and updates parameters at once; or leaves the means, where the model forms them whole. */
 void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts);
-/* Of rows [first, first + count) of a stage, the worker's part of the sums of this rank's nodes. */
+/* Of rows [first, first + count) of a stage, or of those that are there in such places, the worker's part of the sums of
+ * this rank's nodes. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
+/* A value of the program that is kept for all replicas of this rank. */
+static inline const float *lki_update_kept(const lks_model *model, int value)
+{
+    const lki_value *v = &model->program.value[value];
+    return v->place == LKI_AT_BATCH_X ? model->pass.x
+                                      : (const float *)(void *)(model->program.kept + v->offset);
+}
 /* The rows and columns of `part`, whose other members are filled in. */
 void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);
 /* New values for elements [first, first + count) of a weight; the optimizer keeps what it does for them at `kept`. */

@@ -41,18 +41,13 @@ static int nodes_of_others(const lki_ranks *ranks)
 }
 
 /* Equal slices, which begin at cache lines. */
-static lks_status cut_lines(lki_ranks *ranks, lki_arena *arena, lki_ranks_bucket *bucket)
+static void cut_lines(const lki_ranks *ranks, lki_ranks_bucket *bucket)
 {
     const int64_t lines = (bucket->count + LINE - 1) / LINE;
-    void *memory;
-    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
-    int64_t *cut = memory;
     for (int r = 0; r <= ranks->ranks; r++) {
         const int64_t at = lki_share(r, ranks->ranks, lines) * LINE;
-        cut[r] = at < bucket->count ? at : bucket->count;
+        bucket->equal[r] = at < bucket->count ? at : bucket->count;
     }
-    bucket->cut = cut;
-    return LKS_OK;
 }
 
 static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t *border, int b)
@@ -60,7 +55,11 @@ static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t 
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     const size_t others = (size_t)ranks->ranks - 1;
     void *memory;
-    if (bucket->cut == NULL) LKI_TRY(cut_lines(ranks, arena, bucket));
+    if (bucket->cut == NULL) {
+        LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
+        bucket->cut = bucket->equal = memory;
+        cut_lines(ranks, bucket);
+    }
     const int64_t own = bucket->cut[ranks->rank + 1] - bucket->cut[ranks->rank];
     bucket->room = (own + LINE - 1) / LINE * LINE;
     LKI_TRY(
@@ -123,6 +122,12 @@ void lki_ranks_place(lki_ranks *ranks, void *memory)
         ranks->bucket[b].received = at;
         at += ranks->bucket[b].room * nodes_of_others(ranks);
     }
+}
+
+void lki_ranks_resize(lki_ranks *ranks, int bucket, int64_t count)
+{
+    ranks->bucket[bucket].count = count;
+    cut_lines(ranks, &ranks->bucket[bucket]);
 }
 
 void lki_ranks_begin(lki_ranks *ranks, const int64_t *start)
@@ -283,7 +288,7 @@ void lki_ranks_part(const lki_ranks *ranks, int b, int part, int parts, int64_t 
                     int64_t *count)
 {
     const lki_ranks_bucket *bucket = &ranks->bucket[b];
-    const int64_t own = length(bucket, ranks->rank), lines = bucket->room / LINE;
+    const int64_t own = length(bucket, ranks->rank), lines = (own + LINE - 1) / LINE;
     const int64_t end = lki_share(part + 1, parts, lines) * LINE;
     *first = lki_share(part, parts, lines) * LINE;
     *count = (end < own ? end : own) - *first;

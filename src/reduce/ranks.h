@@ -36,6 +36,7 @@
 typedef struct lki_ranks_bucket {
     int64_t count;      /* floats */
     const int64_t *cut; /* [ranks + 1]: rank r has the floats cut[r] .. cut[r + 1] - 1 */
+    int64_t *equal;     /* their memory, where slices are equal; NULL: they are borrowed */
     lki_reduce table;   /* of the own slice: holders are the ranks */
     float *received;    /* [nodes of others][room] */
     int64_t room;       /* of the own slice, rounded up */
@@ -95,6 +96,8 @@ static inline lki_tree_node lki_ranks_node(const lki_ranks *ranks, int k)
     return ranks->node[ranks->node_of[ranks->rank] + k];
 }
 
+/* The bucket, of equal slices, has so many floats in this sum, at most those it was made with. */
+void lki_ranks_resize(lki_ranks *ranks, int bucket, int64_t count);
 /* A new sum. Replica r has the samples start[r] .. start[r + 1] - 1 of a batch that has one at least. */
 void lki_ranks_begin(lki_ranks *ranks, const int64_t *start);
 /* Own node k has the sums values[k], which are not looked at where it is absent. Both they and `total`,

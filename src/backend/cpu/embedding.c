@@ -143,6 +143,12 @@ static bool sum_node(row_sum *r, int64_t lo, int64_t hi, float *out)
     return true;
 }
 
+/* A row's place in the list of heads, which has one for each row from the first on. */
+static int64_t head_of(const lki_rows *rows, int64_t i)
+{
+    return rows->row != NULL ? rows->row[i] - rows->row[0] : i;
+}
+
 /* All of a node's rows, some at a time. */
 static void give_rows(row_sum *r, lki_tree_node node, int32_t *head, float *given)
 {
@@ -152,9 +158,10 @@ static void give_rows(row_sum *r, lki_tree_node node, int32_t *head, float *give
         count = to->row_count - first < most ? to->row_count - first : most;
         for (int64_t i = 0; i < count; i++) {
             float *row = given + i * units;
-            r->t = head[first + i];
+            int32_t *at = head + head_of(to, first + i);
+            r->t = *at;
             if (!sum_node(r, node.lo, node.hi, row)) memset(row, 0, (size_t)units * sizeof *row);
-            head[first + i] = r->t;
+            *at = r->t;
         }
         to->sum(to->user, node, 0, (to->row_first + first) * units, count * units, given);
     }
@@ -170,7 +177,8 @@ static void cpu_embedding_rows(const lki_plan *plan, const lki_rows *rows)
                  .next = next,
                  .sum = (double *)(void *)(memory + p->sum),
                  .stack = (float *)(void *)(memory + p->stack)};
-    list_positions(rows->row_first, rows->row_count, positions_before(&r, rows->last),
+    list_positions(rows->row != NULL ? rows->row[0] : rows->row_first,
+                   head_of(rows, rows->row_count - 1) + 1, positions_before(&r, rows->last),
                    (const int32_t *)(const void *)rows->in, head, next);
     for (int64_t at = rows->first; at < rows->last;) {
         const lki_tree_node node = lki_tree_maximal(rows->replicas, at, rows->last);
@@ -187,6 +195,7 @@ const lki_kernel lki_cpu_embedding = {
     .forward = cpu_embedding_forward,
     .backward = cpu_embedding_backward,
     .rows = cpu_embedding_rows,
+    .lists = true,
 };
 
 /* Of what is added to a sample. */

@@ -7,15 +7,19 @@
 #include "model/model.h"
 #include "numeric/tree.h"
 
-enum { BUCKET_BYTES = 1 << 20, BUCKETS = 20 }; /* of a kind */
+enum {
+    BUCKET_BYTES = 1 << 20,
+    BUCKETS = 20,    /* of a kind, */
+    MORE_BUCKETS = 2 /* and those that end where rows that occur begin and end */
+};
 /* Behind the first that is given back, which is waited for at the end, all others are, and those by rows are
  * sent; a number of a flight comes back after LKI_MAX_FLIGHTS - 1. */
-_Static_assert(3 * BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
+_Static_assert(3 * BUCKETS + 2 * MORE_BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
                "a flight is waited for before its number comes back");
 
-static int64_t aligned(const lki_weight *weight)
+static int64_t aligned(int64_t floats)
 {
-    return (int64_t)(lki_align((size_t)weight->count * sizeof(float)) / sizeof(float));
+    return (int64_t)(lki_align((size_t)floats * sizeof(float)) / sizeof(float));
 }
 
 /* Floats of a bucket, which its last rows may exceed: so that there are not many more than BUCKETS of a kind. */
@@ -80,6 +84,22 @@ lks_status lki_across_near(lks_model *model)
     return LKS_OK;
 }
 
+/* How many rows of a stage's first weight have a place, */
+static int64_t rows_of(const lks_model *model, int s)
+{
+    const lki_sparse *sparse = lki_sparse_of(model, s);
+    return sparse != NULL ? sparse->most
+                          : model->weight[model->program.stage[s].weight[0]].shape.dim[0];
+}
+
+/* and how many floats that of its weight in a slot takes. */
+static int64_t rows_room(const lks_model *model, int s, int slot)
+{
+    const lki_sparse *sparse = lki_sparse_of(model, s);
+    return aligned(sparse != NULL ? sparse->most * sparse->units
+                                  : model->weight[model->program.stage[s].weight[slot]].count);
+}
+
 /* Places in the arrays of sums by rows, and how many stages have some. */
 static int place_rows(lks_model *model)
 {
@@ -90,16 +110,23 @@ static int place_rows(lks_model *model)
         if (!stage->by_rows) continue;
         for (int p = 0; p < stage->cluster->param_count; p++) {
             across->rows_at[stage->weight[p]] = across->rows_count;
-            across->rows_count += aligned(&model->weight[stage->weight[p]]);
+            across->rows_count += rows_room(model, s, p);
         }
         stages++;
     }
     return stages;
 }
 
+/* Ends the bucket that has these chunks, if it has any. */
+static void end_bucket(lki_across *across, int chunks, const int64_t *end, int64_t *begin)
+{
+    if (across->chunk_of[across->far] < chunks) *begin = end[across->far++];
+}
+
 /* Cuts rows of stages into buckets of so many floats; a bucket may have the last rows of one and the first
  * of the next: a chunk ends a stage or a bucket. What a stage has beside its first parameter goes with its
- * last rows; what is no whole unit of a spread optimizer with the next bucket. */
+ * last rows; what is no whole unit of a spread optimizer with the next bucket. Where rows are those that occur, buckets are
+ * of these alone, as their sizes change. */
 static void cut_rows(lks_model *model, int64_t size, int64_t *end)
 {
     lki_across *across = model->across;
@@ -109,23 +136,25 @@ static void cut_rows(lks_model *model, int64_t size, int64_t *end)
         const lki_stage *stage = &model->program.stage[s];
         if (!stage->by_rows) continue;
         const lki_weight *weight = &model->weight[stage->weight[0]];
-        const lki_weight *last = &model->weight[stage->weight[stage->cluster->param_count - 1]];
-        const int64_t rows = weight->shape.dim[0], row = weight->count / rows;
-        const int64_t at = across->rows_at[weight - model->weight];
+        const int last = stage->cluster->param_count - 1;
+        const int64_t rows = rows_of(model, s), row = weight->count / weight->shape.dim[0];
+        const int64_t at = across->rows_at[stage->weight[0]];
         const int64_t full = size + lki_spread_unit(model, weight) - 1;
+        const bool apart = lki_sparse_of(model, s) != NULL;
+        if (apart) end_bucket(across, chunks, end, &begin);
         for (int64_t r = 0, count; r < rows; r += count) {
             const int64_t room = (begin + full - at + row - 1) / row - r; /* at least one */
             count = room < rows - r ? room : rows - r;
             across->chunk[chunks++] = (lki_chunk){.stage = s, .first = r, .count = count};
-            end[across->far] = r + count < rows
-                                   ? lki_spread_floor(model, 1, at + (r + count) * row)
-                                   : across->rows_at[last - model->weight] + aligned(last);
+            end[across->far] = r + count < rows ? lki_spread_floor(model, 1, at + (r + count) * row)
+                                                : across->rows_at[stage->weight[last]] +
+                                                      rows_room(model, s, last);
             across->chunk_of[across->far + 1] = chunks;
-            if (end[across->far] < begin + size) continue;
-            begin = end[across->far++];
+            if (end[across->far] >= begin + size) end_bucket(across, chunks, end, &begin);
         }
+        if (apart) end_bucket(across, chunks, end, &begin);
     }
-    if (across->rows_count > begin) across->far++;
+    end_bucket(across, chunks, end, &begin);
 }
 
 /* Buckets by replica and by rows, with their sizes. */
@@ -137,9 +166,11 @@ static lks_status cut(lks_model *model)
     lks_status status = LKS_OK;
     across->rows_at = list(model, &status, (size_t)model->weights, sizeof(int64_t));
     LKI_TRY(status);
+    LKI_TRY(lki_sparse_choose(model));
     const int stages = place_rows(model);
     const int64_t size = bucket_floats(model, across->rows_count);
-    const size_t most = (size_t)(across->rows_count / size) + 1;
+    const size_t most = (size_t)(across->rows_count / size) + 1 +
+                        (across->sparse != NULL ? MORE_BUCKETS : 0);
     across->chunk = list(model, &status, (size_t)stages + most, sizeof(lki_chunk));
     across->chunk_of = list(model, &status, most, sizeof(int));
     end = list(model, &status, most, sizeof *end);

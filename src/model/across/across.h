@@ -25,6 +25,7 @@
 
 #include <lockstep/model.h>
 
+#include "model/across/sparse.h"
 #include "model/spread/spread.h"
 #include "program/program.h"
 #include "reduce/ranks.h"
@@ -45,7 +46,7 @@ typedef struct lki_word {
     int64_t bad_id[LKI_MAX_BAD];
 } lki_word;
 
-/* Rows of a stage that are formed together. */
+/* Rows of a stage that are formed together, or places in the list of those that occur (sparse.h). */
 typedef struct lki_chunk {
     int stage;
     int64_t first, count;
@@ -81,6 +82,7 @@ typedef struct lki_across {
     int *chunk_of;      /* [far + 1]: chunks chunk_of[i] .. chunk_of[i + 1] - 1 make a bucket */
     int64_t *rows_at;   /* [weights]: where one by rows begins in an array of sums by rows, */
     int64_t rows_count; /* which has so many floats */
+    lki_sparse *sparse; /* of a stage's rows there are those that occur; NULL: of none */
     float *rows;        /* [own nodes][rows_count] */
     float **values;     /* [own nodes] */
 
@@ -175,8 +177,9 @@ bool lki_across_led(lks_model *model, int worker, lks_status status);
 /* totals.c */
 /* Array of sums of the rank's node k: 0: by replica (k is 0), 1: by rows. */
 float *lki_across_array(const lks_model *model, int array, int k);
-/* The sums over the batch of a range of a weight's gradient. */
-const float *lki_across_total(const lks_model *model, int weight, int64_t first);
+/* The sums over the batch of a range of a weight's gradient; in `space`, where they are in several places. */
+const float *lki_across_total(const lks_model *model, int weight, int64_t first, int64_t count,
+                              float *space);
 /* The sum of a stage's statistics, of which there are `count`, formed in place; NULL: there is none. */
 double *lki_across_stats(const lks_model *model, int64_t offset, int64_t count);
 /* The sum in the tree of the statistics of replicas [lo, hi) that have samples, formed where those of

@@ -161,8 +161,10 @@ lks_status lki_across_speak(lks_model *model, lks_status status)
         return lki_across_tell(model, status);
     const lks_error error = *lks_last_error();
     LKI_TRY(send_complete(model, true));
+    LKI_TRY(lki_sparse_tell(model, status == LKS_OK));
     if (status != LKS_OK) lki_error_restore(&error);
     LKI_TRY(lki_across_tell(model, status));
+    LKI_TRY(lki_sparse_hear(model));
     for (int b = 0; b < across->sent && !across->well; b++)
         LKI_TRY(lki_ranks_arrive(&across->sums, b));
     return LKS_OK;

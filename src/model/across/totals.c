@@ -20,7 +20,8 @@ float *lki_across_array(const lks_model *model, int array, int k)
     return array == 0 ? model->reduce.holder[0].memory : across->rows + k * across->rows_count;
 }
 
-const float *lki_across_total(const lks_model *model, int weight, int64_t first)
+const float *lki_across_total(const lks_model *model, int weight, int64_t first, int64_t count,
+                              float *space)
 {
     const lki_across *across = model->across;
     const int64_t offset = model->weight[weight].offset;
@@ -28,7 +29,11 @@ const float *lki_across_total(const lks_model *model, int weight, int64_t first)
     const float *base = model->opts.exchange == LKS_EXCHANGE_NONE
                             ? lki_across_array(model, array, 0)
                             : lki_ranks_total(&across->sums, bucket) - across->at[bucket];
-    return base + (array == 0 ? offset : across->rows_at[weight]) + first;
+    const lki_sparse *sparse = lki_sparse_of(model, model->weight[weight].stage);
+    base += array == 0 ? offset : across->rows_at[weight];
+    if (sparse == NULL) return base + first;
+    lki_sparse_spread(sparse, base, first, count, space);
+    return space;
 }
 
 /* Likewise to a table's: the next of all ranks' nodes where it is this one, otherwise its children. */
