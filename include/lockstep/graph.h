@@ -122,6 +122,8 @@ typedef struct lks_embedding_opts {
     const char *name;
     int64_t units; /* required */
     lks_init weight_init;
+    bool masked;     /* PyTorch's padding_idx: that row begins with zeros and has no gradient */
+    int64_t padding; /* the token; default 0 */
 } lks_embedding_opts;
 LKS_API lks_tensor *lks_embedding(lks_graph *graph, lks_tensor *tokens,
                                   const lks_embedding_opts *opts);
@@ -134,8 +136,7 @@ typedef struct lks_position_opts {
     const char *name;
     lks_position_form form; /* default LEARNED */
     lks_init weight_init;
-    bool
-        class_token; /* LEARNED, of positions, channels: out has one position more, in front: the weight's first row alone */
+    bool class_token; /* LEARNED: out has one position more, in front: the weight's first row */
 } lks_position_opts;
 LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
 

@@ -29,8 +29,9 @@ typedef struct lki_param { /* trained, f32, PyTorch's shape and order */
     lks_shape shape;
     lks_init init;
     int64_t fan_in, fan_out;
-    int64_t groups;     /* IDENTITY: of conv2d; 0 counts as 1 */
-    bool is_weight;     /* decays with LKS_DECAY_WEIGHTS too: no bias, nor of a normalisation */
+    int64_t groups; /* IDENTITY: of conv2d; 0 counts as 1 */
+    int64_t blank;  /* row that starts as zeros, and has the gradient 0, counted from 1; 0: none */
+    bool is_weight; /* decays with LKS_DECAY_WEIGHTS too: no bias, nor of a normalisation */
     const lki_node *of; /* not NULL: it is the first parameter of this embedding in front */
 } lki_param;
 

@@ -184,6 +184,7 @@ static lks_status add_weight(lks_model *model, int s, int slot)
         .fan_in = param->fan_in,
         .fan_out = param->fan_out,
         .groups = param->groups,
+        .blank = param->blank,
         .stage = s,
         .slot = slot,
         .offset = -1,

@@ -61,7 +61,7 @@ static void identity(const lki_weight *weight, float *values)
         }
 }
 
-void lki_initialise(const lks_model *model, const lki_weight *weight, float *values)
+static void draw_values(const lks_model *model, const lki_weight *weight, float *values)
 {
     const uint64_t key = lki_random_key(model->context->opts.seed, "init", weight->name);
     const float scale = (float)scale_of(weight);
@@ -95,4 +95,12 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
     }
     for (int64_t i = 0; i < weight->count; i++) values[i] *= scale;
     if (weight->init.kind == LKS_INIT_PARTIAL_IDENTITY) identity(weight, values);
+}
+
+void lki_initialise(const lks_model *model, const lki_weight *weight, float *values)
+{
+    const int64_t row = weight->count / weight->shape.dim[0];
+    draw_values(model, weight, values);
+    for (int64_t i = 0; i < row && weight->blank > 0; i++)
+        values[(weight->blank - 1) * row + i] = 0.0f;
 }

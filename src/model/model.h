@@ -44,11 +44,11 @@ typedef struct lki_weight { /* a parameter of the model */
     lks_shape shape;
     int64_t count;
     lks_init init;
-    int64_t fan_in, fan_out, groups; /* as in lki_param */
-    int stage, slot;                 /* program->stage[stage].param[slot] */
-    int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
-    bool frozen;                     /* as lks_model_opts.freeze asks */
-    bool trained; /* the loss depends on it and it is not frozen; otherwise no step touches it */
+    int64_t fan_in, fan_out, groups, blank; /* as in lki_param */
+    int stage, slot;                        /* program->stage[stage].param[slot] */
+    int64_t offset; /* by replica: first float in a gradient array; by rows: -1 */
+    bool frozen;    /* as lks_model_opts.freeze asks */
+    bool trained;   /* the loss depends on it and it is not frozen; otherwise no step touches it */
     float *value;
     float *state[LKI_MAX_STATES];
     float *average; /* NULL: none, or it is the parameter, which nothing trains */

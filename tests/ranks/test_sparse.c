@@ -29,10 +29,10 @@ static int fill(void **state)
     (void)state;
     for (int i = 0; i < BATCH * CONTEXT; i++) {
         token[0][i] = (int32_t)lkt_random_below(&random, WORDS);
-        token[1][i] = 640;
+        token[1][i] = 585; /* of which a block ends within, as of 1170 */
         token[2][i] = i % 2 == 0 ? 0 : WORDS - 1;
         token[3][i] = 63 + (int32_t)lkt_random_below(&random, 3);
-        token[4][i] = 1200 + i;
+        token[4][i] = 1160 + i;
     }
     for (int i = 0; i < BATCH; i++) label[i] = i % CLASSES;
     return 0;
@@ -49,6 +49,8 @@ typedef struct setting {
     const char *name;
     lks_optim optim;
     double clip_norm, ema_decay;
+    bool two;      /* embeddings: the second one has more to gain */
+    int64_t words; /* default: WORDS */
 } setting;
 static setting now; /* set before ranks begin */
 
@@ -56,10 +58,15 @@ static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 {
     LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.seed = 8}));
     LKI_TRY(lks_graph_create(&m->graph, m->context));
-    lks_tensor *x = lks_input(
-        m->graph,
-        &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = WORDS});
-    x = lks_embedding(m->graph, x, &(lks_embedding_opts){.name = "embedding", .units = UNITS});
+    lks_tensor *tokens = lks_input(
+        m->graph, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT),
+                                    .dtype = LKS_I32,
+                                    .vocabulary = now.words > 0 ? now.words : WORDS});
+    lks_tensor *first = now.two ? lks_embedding(m->graph, tokens, &(lks_embedding_opts){.units = 3})
+                                : NULL;
+    lks_tensor *x = lks_embedding(m->graph, tokens,
+                                  &(lks_embedding_opts){.name = "embedding", .units = UNITS});
+    if (now.two) x = lks_concat(m->graph, first, x);
     x = lks_lstm(m->graph, x, &(lks_recurrent_opts){.hidden = 5});
     x = lks_flatten(m->graph, x);
     x = lks_dense(m->graph, x, &(lks_dense_opts){.units = CLASSES});
@@ -154,7 +161,9 @@ static int runs(lkt_small *m, int rank, void *user)
     LKT_CHECK(run(m, &o) == LKS_OK && same(&o, &e->at_end));
     LKT_CHECK(lks_model_check_ranks(m->model) == LKS_OK);
 #ifdef LKT_HAVE_CPU
-    LKT_CHECK((m->model->across->sparse == NULL) == e->layout->dense);
+    const lki_sparse *sparse = m->model->across->sparse;
+    LKT_CHECK((sparse == NULL) == e->layout->dense);
+    LKT_CHECK(sparse == NULL || sparse->units == UNITS);
 #endif
     return 0;
 }
@@ -164,7 +173,7 @@ static void any_ranks_have_the_same_bits(void **state)
     setting settings[] = {{.name = "sgd", .optim = lks_sgd(.9), .ema_decay = .9},
                           {.name = "adamw, clipped", .optim = lks_adamw(), .clip_norm = .3},
                           {.name = "adamp", .optim = lks_adamp()},
-                          {.name = "lamb", .optim = lks_lamb()}};
+                          {.name = "lamb", .optim = lks_lamb(), .two = true}};
     (void)state;
     settings[0].optim.weight_decay = .01;
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
@@ -205,6 +214,29 @@ static int sends_few(lkt_small *m, int rank, void *user)
     const int64_t sent = (lki_ranks_own(&across->sums) + 1) * 35 * UNITS * 4 / 2;
     LKT_CHECK(llabs(bytes[0] - bytes[1] - sent) <= 3 * 64);
     return 0;
+}
+
+static int has_any(lkt_small *m, int rank, void *user)
+{
+    const bool *expected = user;
+    (void)rank;
+    LKT_CHECK((m->model->across->sparse != NULL) == *expected);
+    return 0;
+}
+
+/* Where a batch has more tokens than half of the words all rows travel. */
+static void most_words_are_no_few(void **state)
+{
+    (void)state;
+    for (int64_t words = 2 * BATCH * CONTEXT - 1; words <= 2 * BATCH * CONTEXT; words++) {
+        bool expected = words == 2 * BATCH * CONTEXT;
+        now = (setting){.optim = lks_adam(), .words = words};
+        lkt_small_tell(2, &(lkt_story){.build = build,
+                                       .opts = {.workers = 1},
+                                       .body = has_any,
+                                       .user = &expected,
+                                       .apart = true});
+    }
 }
 
 static void rows_that_occur_travel(void **state)
@@ -284,6 +316,7 @@ int main(void)
         cmocka_unit_test(any_ranks_have_the_same_bits),
 #ifdef LKT_HAVE_CPU
         cmocka_unit_test(rows_that_occur_travel),
+        cmocka_unit_test(most_words_are_no_few),
 #endif
         cmocka_unit_test(a_word_that_is_not_there_stops_all),
         cmocka_unit_test(any_message_may_change),

@@ -15,6 +15,7 @@
 typedef struct embedding_plan {
     lki_cpu_plan cpu;
     int64_t vocabulary, units;
+    int64_t blank;                  /* the token without a gradient; -1: none */
     size_t next, sum, stack, given; /* where these are in the workspace */
 } embedding_plan;
 
@@ -42,6 +43,7 @@ static lks_status cpu_embedding_plan(lki_plan *plan)
     LKI_TRY(lki_cpu_plan_start(plan));
     p->vocabulary = weight->shape.dim[0];
     p->units = weight->shape.dim[1];
+    p->blank = weight->blank - 1;
     p->next = lki_align((size_t)p->vocabulary * sizeof(int32_t));
     p->sum = p->next + lki_align((size_t)(plan->batch * p->cpu.in) * sizeof(int32_t));
     p->stack = p->sum + lki_align((size_t)p->units * sizeof(double));
@@ -62,14 +64,15 @@ static lks_status cpu_embedding_forward(const lki_plan *plan, const lki_args *ar
     return LKS_OK;
 }
 
-/* For each of the tokens [first, first + tokens) its positions, ascending; behind the last one comes -1. */
-static void list_positions(int64_t first, int64_t tokens, int64_t count, const int32_t *token,
-                           int32_t *head, int32_t *next)
+/* For each of the tokens [first, first + tokens) its positions, ascending; behind the last one comes -1. Of the token
+ * without a gradient there are none. */
+static void list_positions(const embedding_plan *p, int64_t first, int64_t tokens, int64_t count,
+                           const int32_t *token, int32_t *head, int32_t *next)
 {
     for (int64_t v = 0; v < tokens; v++) head[v] = -1;
     for (int64_t t = count - 1; t >= 0; t--) {
         const int64_t v = token[t] - first;
-        if (v < 0 || v >= tokens) continue;
+        if (v < 0 || v >= tokens || token[t] == p->blank) continue;
         next[t] = head[v];
         head[v] = (int32_t)t;
     }
@@ -92,7 +95,7 @@ static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *a
     double *sum = (double *)(void *)(memory + p->sum);
     const int64_t count = args->count * p->cpu.in;
     if (args->d_param[0] == NULL) return LKS_OK;
-    list_positions(0, p->vocabulary, count, args->in[0], head, next);
+    list_positions(p, 0, p->vocabulary, count, args->in[0], head, next);
     for (int64_t v = 0; v < p->vocabulary; v++) {
         float *row = args->d_param[0] + v * p->units;
         if (head[v] < 0) {
@@ -177,7 +180,7 @@ static void cpu_embedding_rows(const lki_plan *plan, const lki_rows *rows)
                  .next = next,
                  .sum = (double *)(void *)(memory + p->sum),
                  .stack = (float *)(void *)(memory + p->stack)};
-    list_positions(rows->row != NULL ? rows->row[0] : rows->row_first,
+    list_positions(p, rows->row != NULL ? rows->row[0] : rows->row_first,
                    head_of(rows, rows->row_count - 1) + 1, positions_before(&r, rows->last),
                    (const int32_t *)(const void *)rows->in, head, next);
     for (int64_t at = rows->first; at < rows->last;) {

@@ -29,8 +29,8 @@ static lks_status ref_table_plan(lki_plan *plan_)
     return LKS_OK;
 }
 
-/* Adds so many rows of d_out to the sums, and writes the gradient behind the last piece. A row belongs to that of its token;
- * without tokens to those of the weight in order, from sample to sample. */
+/* Adds so many rows of d_out to the sums, and writes the gradient behind the last piece. A row belongs to that of its token,
+ * if it is not blank; without tokens to those of the weight in order, from sample to sample. */
 static void ref_table_sum(const table *p, const lki_args *args, int64_t rows, const int32_t *tokens)
 {
     double *sums = args->sums;
@@ -40,6 +40,7 @@ static void ref_table_sum(const table *p, const lki_args *args, int64_t rows, co
     for (int64_t r = 0; r < rows; r++) {
         const int64_t row = tokens != NULL ? tokens[r] : r % (p->count / p->units);
 
+        if (row + 1 == p->base.cluster.node[0]->param[0].blank) continue;
         for (int64_t u = 0; u < p->units; u++)
             sums[row * p->units + u] += (double)args->d_out[r * p->units + u];
     }

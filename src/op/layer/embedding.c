@@ -1,4 +1,4 @@
-/* embedding: y[t] = weight[token t], for each position t of a sample. */
+/* embedding: y[t] = weight[token t], for each position t of a sample. Masked: the gradient of the padding's row is 0. */
 #include "core/attribute_init.h"
 #include "op/common.h"
 
@@ -13,12 +13,18 @@ static lks_status embedding_infer(lki_node *node)
     if (in->ndim == LKS_MAX_DIMS)
         return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' has %d dimensions, expected at most %d",
                         LKI_NODE(node), tokens->name, in->ndim, LKS_MAX_DIMS - 1);
+    if (!opts->masked && opts->padding != 0)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
+                        LKI_NODE(node), (long long)opts->padding);
+    LKI_TRY(lki_check_range(node, "padding", opts->padding, 0, vocabulary - 1));
     LKI_TRY(lki_check_shape(node, "weight", &weight));
     node->out.shape = *in;
     node->out.shape.dim[node->out.shape.ndim++] = opts->units;
     LKI_TRY(lki_check_shape(node, "the output", &node->out.shape));
     if (init.kind == LKS_INIT_DEFAULT) init = (lks_init){.kind = LKS_INIT_NORMAL, .scale = 1};
     lki_add_weight(node, &weight, &init, opts->units, vocabulary);
+    if (opts->masked) node->param[0].blank = opts->padding + 1;
     return LKS_OK;
 }
 
@@ -26,6 +32,10 @@ static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE(INT, lks_embedding_opts, units, .range = "[1,)", .most = INT32_MAX,
                   .required = true),
     LKI_WEIGHT_INIT_OF(lks_embedding_opts, LKI_INIT_WORDS),
+    LKI_ATTRIBUTE(BOOL, lks_embedding_opts, masked, .fallback = "false",
+                  .help = "the row of the padding begins with zeros and has no gradient"),
+    LKI_ATTRIBUTE(INT, lks_embedding_opts, padding, .range = "[0,)", .most = INT32_MAX,
+                  .fallback = "0", .help = "that token"),
 };
 
 const lki_op lki_op_embedding = {
