@@ -267,6 +267,14 @@ train: {batch_size: 8, replicas: 2, steps: 3}' >text.yaml
 "$program" sample texts --prompt line --tokens 30 >text.one
 expect 0 '^lockstep: sample is done by one process' ranks 2 "$program" sample texts --prompt line --tokens 30
 cmp -s <(grep -v '^lockstep: ' out) text.one || { echo "$name: sample differs:"; cat out text.one; failed=1; }
+# Of an embedding of many words rows travel, where a rank is elsewhere.
+for i in $(seq 200); do echo "word$i is not word$((7 * i % 90))"; done >words.txt
+echo 'data: {text: words.txt, level: word, context: 4, cache: none}
+model: {name: lstm_lm, embedding_size: 8, hidden_size: 12, num_layers: 1}
+train: {batch_size: 8, replicas: 2, steps: 9}' >words.yaml
+"$program" train words.yaml --workers 1 --quiet | grep '^hash ' >words.one
+expect 0 "^$(cat words.one)" timeout 60 "$mpiexec" -n 1 "$program" train words.yaml --workers 1 --quiet : \
+    -n 1 $elsewhere "$program" train words.yaml --workers 1 --quiet
 expect 0 '^lockstep [0-9]' ranks 2 "$program" --version
 lines 1 '^lockstep '
 expect 2 "^lockstep: unknown verb 'trian'" ranks 2 "$program" trian
