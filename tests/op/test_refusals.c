@@ -412,9 +412,30 @@ static void tokens_of_attention_are_checked(void **state)
     }
 }
 
+static void padding_of_an_embedding_is_checked(void **state)
+{
+    static const char *const part[] = {
+        "embedding 'e': padding is 5, expected at most 4",
+        "padding is 2, but masked is false; set it, or drop padding"};
+    static const lks_embedding_opts opts[] = {
+        {.name = "e", .units = 3, .masked = true, .padding = 5},
+        {.name = "e", .units = 3, .padding = 2}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        lks_graph *g = NULL;
+        LKT_OK(lks_graph_create(&g, context));
+        lks_tensor *x = lks_input(
+            g, &(lks_input_opts){.shape = LKS_SHAPE(8), .dtype = LKS_I32, .vocabulary = 5});
+        assert_null(lks_embedding(g, x, &opts[i]));
+        LKT_FAILS(LKS_E_INVALID, part[i], lks_graph_status(g));
+        lks_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(padding_of_an_embedding_is_checked),
         cmocka_unit_test(tokens_of_attention_are_checked),
         cmocka_unit_test(wrong_attributes_are_refused),
         cmocka_unit_test(nearly_all_may_be_dropped),
