@@ -69,8 +69,8 @@ static void by_tree(bench *b, strict *s)
     bench_send(b, s, 0);
     for (int i = 0; i < b->buckets; i++) {
         bench_send(b, s, i + 1);
-        need(lki_ranks_arrive(&s->sum, i));
-        lki_ranks_combine(&s->sum, i, 0, 1);
+        need(lki_ranks_arrive(&s->sum, i, 0));
+        lki_ranks_combine(&s->sum, i, 0, 0, 1);
         need(lki_ranks_give(&s->sum, i, NULL));
     }
     for (int i = 0; i < b->buckets; i++) need(lki_ranks_finish(&s->sum, i));
@@ -147,8 +147,13 @@ static void bench_strict(bench *b, strict *s)
     const lki_backend *backend = NULL;
     for (int i = 0; lki_backends[i] != NULL && backend == NULL; i++) backend = lki_backends[i];
     for (int k = 0; k < b->buckets; k++) count[k] = b->cut[k + 1] - b->cut[k];
-    need(lki_ranks_make(&s->sum, &s->arena, b->comm, backend, b->size, b->start, b->buckets, count,
-                        NULL));
+    const lki_ranks_opts opts = {.comm = b->comm,
+                                 .backend = backend,
+                                 .replicas = b->size,
+                                 .border = b->start,
+                                 .buckets = b->buckets,
+                                 .count = count};
+    need(lki_ranks_make(&s->sum, &s->arena, &opts));
     if (s->base != NULL) lki_ranks_share(&s->sum, s->base);
     s->room = lki_ranks_bytes(&s->sum);
     if (s->room > 0) need(lki_alloc(NULL, &s->received, s->room, "sums of other ranks"));

@@ -234,6 +234,13 @@ int lks_comm_local_rank(const lks_comm *comm)
     return comm != NULL ? comm->local_rank : 0;
 }
 
+int lki_comm_host(const lks_comm *comm, int rank)
+{
+    int first = 0;
+    while (comm->peers != NULL && comm->peers[first].machine != comm->peers[rank].machine) first++;
+    return first;
+}
+
 int lks_comm_local_size(const lks_comm *comm)
 {
     return comm != NULL ? comm->local_size : 1;

@@ -41,7 +41,7 @@ typedef struct lki_fault {
  * landed and started the next of that number while the last is still under way here: between two
  * ranks, what is sent first with a number belongs to the flight that was started first.
  */
-enum { LKI_MAX_FLIGHTS = 64 };
+enum { LKI_MAX_FLIGHTS = 256 };
 
 /*
  * Functions that can fail return 0, or something else and fill in the fault (which was zeroed, but

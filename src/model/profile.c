@@ -96,7 +96,7 @@ void lki_profile_end(lks_model *model, bool stepped)
     if (!stepped) return;
     profile->steps++;
     profile->samples += lki_own_samples(model, &model->pass);
-    profile->sent += model->across != NULL ? model->across->sums.bytes : 0;
+    profile->sent += model->across != NULL ? lki_ranks_sent(&model->across->sums) : 0;
     profile->links += model->link_after;
 }
 

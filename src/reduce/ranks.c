@@ -8,138 +8,17 @@
 
 enum { LINE = LKI_ALIGN / sizeof(float) };
 
-static lks_status make_list(lki_arena *arena, void **out, size_t count, size_t size)
-{
-    return lki_arena_alloc(arena, out, count * size, "sums between ranks");
-}
-
-/* The maximal nodes of every rank's range. */
-static lks_status list_nodes(lki_ranks *ranks, lki_arena *arena, const int64_t *border)
-{
-    size_t most = 0;
-    void *memory;
-    for (int r = 0; r < ranks->ranks; r++)
-        most += (size_t)lki_tree_slots(ranks->replicas, border[r], border[r + 1]);
-    LKI_TRY(make_list(arena, &memory, most, sizeof(lki_tree_node)));
-    ranks->node = memory;
-    LKI_TRY(make_list(arena, &memory, most, sizeof(bool)));
-    ranks->absent = memory;
-    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int)));
-    ranks->node_of = memory;
-    int nodes = 0;
-    for (int r = 0; r < ranks->ranks; r++) {
-        for (int64_t at = border[r]; at < border[r + 1]; at = ranks->node[nodes++].hi)
-            ranks->node[nodes] = lki_tree_maximal(ranks->replicas, at, border[r + 1]);
-        ranks->node_of[r + 1] = nodes;
-    }
-    return LKS_OK;
-}
-
-static int nodes_of_others(const lki_ranks *ranks)
-{
-    return ranks->node_of[ranks->ranks] - lki_ranks_own(ranks);
-}
-
-/* Equal slices, which begin at cache lines. */
-static void cut_lines(const lki_ranks *ranks, lki_ranks_bucket *bucket)
-{
-    const int64_t lines = (bucket->count + LINE - 1) / LINE;
-    for (int r = 0; r <= ranks->ranks; r++) {
-        const int64_t at = lki_share(r, ranks->ranks, lines) * LINE;
-        bucket->equal[r] = at < bucket->count ? at : bucket->count;
-    }
-}
-
-static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t *border, int b)
-{
-    lki_ranks_bucket *bucket = &ranks->bucket[b];
-    const size_t others = (size_t)ranks->ranks - 1;
-    void *memory;
-    if (bucket->cut == NULL) {
-        LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
-        bucket->cut = bucket->equal = memory;
-        cut_lines(ranks, bucket);
-    }
-    const int64_t own = bucket->cut[ranks->rank + 1] - bucket->cut[ranks->rank];
-    bucket->room = (own + LINE - 1) / LINE * LINE;
-    LKI_TRY(
-        make_list(arena, &memory, others * (size_t)(lki_ranks_own(ranks) + 1), sizeof(lki_piece)));
-    bucket->outgoing = memory;
-    LKI_TRY(make_list(arena, &memory, others + (size_t)nodes_of_others(ranks), sizeof(lki_piece)));
-    bucket->incoming = memory;
-    LKI_TRY(make_list(arena, &memory, (size_t)ranks->node_of[ranks->ranks], sizeof(int64_t)));
-    bucket->place = memory;
-    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks, sizeof(int64_t)));
-    bucket->token = memory;
-    bucket->table = (lki_reduce){.backend = ranks->backend, .replicas = ranks->replicas};
-    LKI_TRY(lki_reduce_make(&bucket->table, arena, ranks->ranks, 1, (const int64_t[]){0, own}));
-    for (int r = 0; r < ranks->ranks; r++)
-        LKI_TRY(lki_reduce_assign(&bucket->table, arena, r, border[r], border[r + 1]));
-    return LKS_OK;
-}
-
-lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
-                          const lki_backend *backend, int64_t replicas, const int64_t *border,
-                          int buckets, const int64_t *count, const int64_t *cut)
-{
-    void *memory;
-    *ranks = (lki_ranks){.backend = backend,
-                         .comm = comm,
-                         .replicas = replicas,
-                         .rank = lks_comm_rank(comm),
-                         .ranks = lks_comm_size(comm),
-                         .buckets = buckets};
-    LKI_TRY(list_nodes(ranks, arena, border));
-    LKI_TRY(make_list(arena, &memory, (size_t)buckets, sizeof(lki_ranks_bucket)));
-    ranks->bucket = memory;
-    for (int b = 0; b < buckets; b++) {
-        ranks->bucket[b].count = count[b];
-        if (cut != NULL) ranks->bucket[b].cut = cut + b * (ranks->ranks + 1);
-        LKI_TRY(make_bucket(ranks, arena, border, b));
-    }
-    return LKS_OK;
-}
-
-void lki_ranks_share(lki_ranks *ranks, void *const *base)
-{
-    ranks->base = base;
-}
-
-size_t lki_ranks_bytes(const lki_ranks *ranks)
-{
-    size_t bytes = 0;
-    if (ranks->base != NULL || ranks->library) return 0;
-    for (int b = 0; b < ranks->buckets; b++)
-        bytes += (size_t)(ranks->bucket[b].room * nodes_of_others(ranks)) * sizeof(float);
-    return bytes;
-}
-
-void lki_ranks_place(lki_ranks *ranks, void *memory)
-{
-    float *at = memory;
-    if (ranks->base != NULL || ranks->library) return;
-    for (int b = 0; b < ranks->buckets; b++) {
-        ranks->bucket[b].received = at;
-        at += ranks->bucket[b].room * nodes_of_others(ranks);
-    }
-}
-
-void lki_ranks_resize(lki_ranks *ranks, int bucket, int64_t count)
-{
-    ranks->bucket[bucket].count = count;
-    cut_lines(ranks, &ranks->bucket[bucket]);
-}
-
 void lki_ranks_begin(lki_ranks *ranks, const int64_t *start)
 {
     for (int n = 0; n < ranks->node_of[ranks->ranks]; n++)
         ranks->absent[n] = start[ranks->node[n].lo] == start[ranks->node[n].hi];
     ranks->bytes = 0;
+    for (int i = 0; i < 2 && ranks->round != NULL; i++) lki_ranks_begin(&ranks->round[i], start);
 }
 
-static int64_t length(const lki_ranks_bucket *bucket, int rank)
+static int called(const lki_ranks *ranks, int rank)
 {
-    return bucket->cut[rank + 1] - bucket->cut[rank];
+    return ranks->member != NULL ? ranks->member[rank] : rank;
 }
 
 /* What was written before stands in memory in common before a notice of it, and nothing is read there before
@@ -174,10 +53,10 @@ static int list_outgoing(const lki_ranks *ranks, lki_ranks_bucket *bucket, float
     int pieces = 0;
     for (int r = 0; r < ranks->ranks; r++)
         for (int k = 0; k < lki_ranks_own(ranks); k++) {
-            if (r == ranks->rank || length(bucket, r) == 0) continue;
-            bucket->outgoing[pieces++] = (lki_piece){.rank = r,
+            if (r == ranks->rank || lki_ranks_length(bucket, r) == 0) continue;
+            bucket->outgoing[pieces++] = (lki_piece){.rank = called(ranks, r),
                                                      .data = values[k] + bucket->cut[r],
-                                                     .bytes = (size_t)length(bucket, r) *
+                                                     .bytes = (size_t)lki_ranks_length(bucket, r) *
                                                               sizeof(float)};
         }
     return pieces;
@@ -186,7 +65,7 @@ static int list_outgoing(const lki_ranks *ranks, lki_ranks_bucket *bucket, float
 /* Everybody's nodes go into the table, those of others before they are there. */
 static int list_incoming(const lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
 {
-    const int64_t own = length(bucket, ranks->rank);
+    const int64_t own = lki_ranks_length(bucket, ranks->rank);
     float *room = bucket->received;
     int pieces = 0;
     for (int r = 0; r < ranks->ranks; r++) {
@@ -200,7 +79,7 @@ static int list_incoming(const lki_ranks *ranks, lki_ranks_bucket *bucket, float
             room += bucket->room;
             if (own == 0) continue;
             bucket->incoming[pieces++] = (lki_piece){
-                .rank = r, .data = sums, .bytes = (size_t)own * sizeof(float)};
+                .rank = called(ranks, r), .data = sums, .bytes = (size_t)own * sizeof(float)};
         }
     }
     return pieces;
@@ -265,22 +144,26 @@ lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     if (ranks->library) return start_library(ranks, bucket, values);
     bucket->total = total;
+    if (ranks->round != NULL) return lki_ranks_send(&ranks->round[0], b, values, total);
+    bucket->own = values[0];
     if (ranks->base != NULL) return send_places(ranks, bucket, values);
     const int sends = list_outgoing(ranks, bucket, values);
     const int receives = list_incoming(ranks, bucket, values);
     return start(ranks, bucket, &bucket->flight, sends, receives, lki_comm_start, "gradients");
 }
 
-lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
+lks_status lki_ranks_arrive(lki_ranks *ranks, int b, int round)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
+    if (ranks->round != NULL) return lki_ranks_arrive(&ranks->round[round], b, 0);
     LKI_TRY(landed(ranks, bucket->flight));
     if (ranks->base != NULL) find_places(ranks, bucket);
     return LKS_OK;
 }
 
-lks_status lki_ranks_poll(lki_ranks *ranks, int b, bool *landed)
+lks_status lki_ranks_poll(lki_ranks *ranks, int b, int round, bool *landed)
 {
+    if (ranks->round != NULL) return lki_ranks_poll(&ranks->round[round], b, 0, landed);
     return lki_comm_poll(ranks->comm, ranks->bucket[b].flight, landed);
 }
 
@@ -288,24 +171,46 @@ void lki_ranks_part(const lki_ranks *ranks, int b, int part, int parts, int64_t 
                     int64_t *count)
 {
     const lki_ranks_bucket *bucket = &ranks->bucket[b];
-    const int64_t own = length(bucket, ranks->rank), lines = (own + LINE - 1) / LINE;
+    const int64_t own = lki_ranks_length(bucket, ranks->rank), lines = (own + LINE - 1) / LINE;
     const int64_t end = lki_share(part + 1, parts, lines) * LINE;
     *first = lki_share(part, parts, lines) * LINE;
     *count = (end < own ? end : own) - *first;
 }
 
+static bool forms_root(const lki_ranks *ranks)
+{
+    return ranks->form[0].hi - ranks->form[0].lo == ranks->replicas;
+}
+
 /* Where the total is to be, there may be a node: it has been added when the total is copied there. */
-void lki_ranks_combine(lki_ranks *ranks, int b, int part, int parts)
+void lki_ranks_combine(lki_ranks *ranks, int b, int round, int part, int parts)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     int64_t first, count;
-    if (ranks->library) return;
+    if (ranks->round != NULL) lki_ranks_combine(&ranks->round[round], b, 0, part, parts);
+    if (ranks->library || ranks->round != NULL) return;
     lki_ranks_part(ranks, b, part, parts, &first, &count);
     if (count <= 0) return;
-    const float *sums = lki_reduce_total(
-        &bucket->table, (lki_tree_node){.lo = 0, .hi = ranks->replicas}, first, count);
-    float *total = bucket->total + bucket->cut[ranks->rank] + first;
-    if (sums != total) memcpy(total, sums, (size_t)count * sizeof *total);
+    for (int k = 0; k < ranks->forms; k++) {
+        const float *sums = lki_reduce_total(&bucket->table, ranks->form[k], first, count);
+        float *total = bucket->total + bucket->cut[ranks->rank] + first;
+        if (forms_root(ranks) && sums != total) memcpy(total, sums, (size_t)count * sizeof *total);
+    }
+}
+
+/* What was formed of the own slice; one that is absent is not looked at. */
+lks_status lki_ranks_next(lki_ranks *ranks, int b)
+{
+    const lki_ranks *round = &ranks->round[0];
+    lki_ranks_bucket *bucket = &round->bucket[b];
+    const int64_t at = bucket->cut[round->rank];
+    for (int k = 0; k < round->forms; k++) {
+        float *formed = lki_ranks_length(bucket, round->rank) > 0
+                            ? lki_reduce_total(&bucket->table, round->form[k], 0, 0)
+                            : NULL;
+        bucket->formed[k] = formed != NULL ? formed : bucket->own + at;
+    }
+    return lki_ranks_send(&ranks->round[1], b, bucket->formed, bucket->total + at);
 }
 
 /* That something is done, to and from all. */
@@ -320,36 +225,46 @@ static lks_status send_notice(lki_ranks *ranks, lki_ranks_bucket *bucket, int *f
     return start(ranks, bucket, flight, pieces, pieces, lki_comm_start, "gradients");
 }
 
-/* A total that changes on its way makes one rank differ from the others; other values may be given anew before
- * anybody looks. */
+/* A total that changes on its way makes one rank differ from the others; one that is handed on all of a host, so that nobody
+ * could say which, and other values may be given anew before anybody looks. */
 lks_status lki_ranks_give(lki_ranks *ranks, int b, float *values)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
-    const int64_t own = length(bucket, ranks->rank);
+    const int64_t own = lki_ranks_length(bucket, ranks->rank);
     float *given = values != NULL ? values : bucket->total;
     int sends = 0, receives = 0;
     if (ranks->library) return LKS_OK;
+    if (ranks->round != NULL) return lki_ranks_give(&ranks->round[1], b, NULL);
     if (ranks->base != NULL) return send_notice(ranks, bucket, &bucket->flight);
     for (int r = 0; r < ranks->ranks; r++) {
         if (r == ranks->rank) continue;
         if (own > 0)
-            bucket->outgoing[sends++] = (lki_piece){.rank = r,
+            bucket->outgoing[sends++] = (lki_piece){.rank = called(ranks, r),
                                                     .data = given + bucket->cut[ranks->rank],
                                                     .bytes = (size_t)own * sizeof(float)};
-        if (length(bucket, r) > 0)
-            bucket->incoming[receives++] = (lki_piece){.rank = r,
-                                                       .data = given + bucket->cut[r],
-                                                       .bytes = (size_t)length(bucket, r) *
-                                                                sizeof(float)};
+        if (lki_ranks_length(bucket, r) > 0)
+            bucket->incoming[receives++] = (lki_piece){
+                .rank = called(ranks, r),
+                .data = given + bucket->cut[r],
+                .bytes = (size_t)lki_ranks_length(bucket, r) * sizeof(float)};
     }
+    const bool handed_on = ranks->member != NULL && forms_root(ranks);
     return values != NULL ? start(ranks, bucket, &bucket->flight, sends, receives, lki_comm_start,
                                   "new parameters")
                           : start(ranks, bucket, &bucket->flight, sends, receives,
-                                  lki_comm_start_bare, "gradients");
+                                  handed_on ? lki_comm_start : lki_comm_start_bare, "gradients");
+}
+
+lks_status lki_ranks_hand_on(lki_ranks *ranks, int b)
+{
+    if (ranks->round == NULL) return LKS_OK;
+    LKI_TRY(lki_ranks_finish(&ranks->round[1], b));
+    return lki_ranks_give(&ranks->round[0], b, NULL);
 }
 
 lks_status lki_ranks_finish(lki_ranks *ranks, int b)
 {
+    if (ranks->round != NULL) return lki_ranks_finish(&ranks->round[0], b);
     return ranks->library ? LKS_OK : landed(ranks, ranks->bucket[b].flight);
 }
 

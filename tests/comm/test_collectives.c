@@ -175,8 +175,9 @@ static int forgetful(lks_comm *comm, int rank, void *user)
     for (int i = 0; i < FLIGHTS; i++)
         LKT_CHECK(lki_comm_start(comm, &flight, NULL, 0, NULL, 0, "nothing") == LKS_OK);
     LKT_CHECK(lki_comm_start(comm, &flight, NULL, 0, NULL, 0, "more") == LKS_E_BUG);
-    return strstr(lks_last_error()->message, "'nothing', 63 exchanges ago, was never waited") ==
-           NULL;
+    char said[64];
+    snprintf(said, sizeof said, "'nothing', %d exchanges ago, was never waited", FLIGHTS);
+    return strstr(lks_last_error()->message, said) == NULL;
 }
 
 static void forgotten_flights(void **state)

@@ -39,6 +39,7 @@ typedef struct question {
     bool cuts;                               /* slices are these; otherwise equal */
     int64_t cut[BUCKETS * (MOST_RANKS + 1)]; /* [BUCKETS][ranks + 1] */
     bool gives;                              /* the negative of totals */
+    int each;                                /* ranks of a host; 0: nobody asks */
 } question;
 
 /* The definition; false where no replica of the node has a sample. */
@@ -72,6 +73,10 @@ static void draw(question *q, lkt_random *random, int64_t replicas, int ranks)
     q->backwards = lkt_random_below(random, 2) == 0;
     q->cuts = lkt_random_below(random, 2) == 0;
     q->gives = lkt_random_below(random, 2) == 0;
+    if (lkt_random_below(random, 2) == 0) { /* hosts with as many ranks, or nearly */
+        q->each = (int)lkt_random_from(random, 1, 4);
+        q->cuts = q->gives = false;
+    }
     for (int b = 0; b < BUCKETS; b++) {
         int64_t *cut = q->cut + b * (ranks + 1);
         cut[ranks] = q->count[b];
@@ -139,10 +144,18 @@ static lks_status exchange(rank *self, const float *total_of, int step)
         if (status != LKS_OK) return status;
     }
     for (int b = 0; b < BUCKETS; b++) {
-        lks_status status = lki_ranks_arrive(ranks, b);
-        for (int part = PARTS - 1; part >= 0 && status == LKS_OK; part--)
-            lki_ranks_combine(ranks, b, part, PARTS);
+        lks_status status = LKS_OK;
+        for (int round = 0; round < lki_ranks_rounds(ranks) && status == LKS_OK; round++) {
+            if (round > 0) status = lki_ranks_next(ranks, b);
+            if (status == LKS_OK) status = lki_ranks_arrive(ranks, b, round);
+            for (int part = PARTS - 1; part >= 0 && status == LKS_OK; part--)
+                lki_ranks_combine(ranks, b, round, part, PARTS);
+        }
         if (status == LKS_OK) status = lki_ranks_give(ranks, b, make_given(self, total_of, b));
+        if (status != LKS_OK) return status;
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+        const lks_status status = lki_ranks_hand_on(ranks, b);
         if (status != LKS_OK) return status;
     }
     for (int b = BUCKETS - 1; b >= 0; b--) {
@@ -186,8 +199,19 @@ static int steps(rank *self)
 static int begin(rank *self, lks_comm *comm)
 {
     const question *q = self->q;
-    LKT_CHECK(lki_ranks_make(&self->ranks, &self->arena, comm, &adds, q->replicas, q->border,
-                             BUCKETS, q->count, q->cuts ? q->cut : NULL) == LKS_OK);
+    int host[MOST_RANKS];
+    for (int r = 0; r < q->ranks && q->each > 0; r++) host[r] = r / q->each;
+    const lki_ranks_opts opts = {.comm = comm,
+                                 .backend = &adds,
+                                 .replicas = q->replicas,
+                                 .border = q->border,
+                                 .buckets = BUCKETS,
+                                 .count = q->count,
+                                 .cut = q->cuts ? q->cut : NULL,
+                                 .host = q->each > 0 ? host : NULL};
+    LKT_CHECK(lki_ranks_make(&self->ranks, &self->arena, &opts) == LKS_OK);
+    const bool rounds = q->each > 1 && q->each < q->ranks && q->ranks % q->each == 0;
+    LKT_CHECK(lki_ranks_rounds(&self->ranks) == (rounds ? 2 : 1));
     const size_t own = (size_t)lki_ranks_own(&self->ranks) + 1;
     LKT_CHECK(lki_alloc(NULL, &self->memory, lki_ranks_bytes(&self->ranks), "received") == LKS_OK);
     self->nodes = malloc(own * FLOATS * sizeof *self->nodes);
@@ -216,7 +240,7 @@ static int body(lks_comm *comm, int number, void *user)
 
 static void any_ranks_same_bits(void **state)
 {
-    static const int ranks[] = {2, 3, 5, 8};
+    static const int ranks[] = {2, 3, 4, 5, 6, 8};
     lkt_random random = lkt_random_make("any_ranks_same_bits", 41);
     question *q = malloc(sizeof *q);
     (void)state;

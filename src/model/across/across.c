@@ -12,9 +12,9 @@ enum {
     BUCKETS = 20,    /* of a kind, */
     MORE_BUCKETS = 2 /* and those that end where rows that occur begin and end */
 };
-/* Behind the first that is given back, which is waited for at the end, all others are, and those by rows are
- * sent; a number of a flight comes back after LKI_MAX_FLIGHTS - 1. */
-_Static_assert(3 * BUCKETS + 2 * MORE_BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
+/* Behind the first that is given back, which is waited for at the end, all others may be sent, in two rounds, and given back;
+ * a number of a flight comes back after LKI_MAX_FLIGHTS - 1. */
+_Static_assert(3 * (2 * BUCKETS + MORE_BUCKETS) <= LKI_MAX_FLIGHTS - 2,
                "a flight is waited for before its number comes back");
 
 static int64_t aligned(int64_t floats)
@@ -246,10 +246,21 @@ lks_status lki_across_ranges(lks_model *model)
                             "arrays of ranks"));
     across->base = memory;
     if (model->common != NULL) return LKS_OK;
-    LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
-                           model->program.replicas, across->start, across->near + across->far,
-                           across->count, across->spread != NULL ? across->spread->cut : NULL));
-    across->sums.library = model->opts.reduction == LKS_REDUCTION_LIBRARY;
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, (size_t)across->ranks * sizeof(int),
+                            "hosts of ranks"));
+    int *host = memory;
+    for (int r = 0; r < across->ranks; r++) host[r] = lki_comm_host(across->comm, r);
+    const bool library = model->opts.reduction == LKS_REDUCTION_LIBRARY;
+    const lki_ranks_opts opts = {.comm = across->comm,
+                                 .backend = model->program.backend,
+                                 .replicas = model->program.replicas,
+                                 .border = across->start,
+                                 .buckets = across->near + across->far,
+                                 .count = across->count,
+                                 .cut = across->spread != NULL ? across->spread->cut : NULL,
+                                 .host = library ? NULL : host};
+    LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, &opts));
+    across->sums.library = library;
     LKI_TRY(lki_arena_alloc(&model->ranges, &memory,
                             (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
                             "nodes of ranks"));

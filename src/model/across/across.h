@@ -90,8 +90,8 @@ typedef struct lki_across {
     lki_forming *forming; /* [workers of this rank] */
     atomic_int
         *pushed; /* [near]: workers that have summed a bucket; all and one more: it is formed */
-    int sent, combined; /* buckets; in their order */
-    int combining;      /* the bucket that all workers combine now */
+    int sent, combined; /* buckets in their order, and as often as there are rounds */
+    int combining;      /* what all workers combine now */
     lks_status trouble; /* worker 0 met it while others did not wait for it */
 
     lki_spread *spread; /* NULL: every rank updates all, from totals */

@@ -7,6 +7,24 @@
 
 enum { NOTHING = -1, ALL = -2 }; /* of combining */
 
+/* What is combined at once: a bucket, in one of its rounds. Of two the second one of a bucket comes behind the first of
+ * the next, so that it has had time to land: 0, 1, 0 again, 2, 1 again, 3, ... */
+typedef struct unit {
+    int bucket, round;
+} unit;
+
+static int units_of(const lki_ranks *sums)
+{
+    return sums->buckets * lki_ranks_rounds(sums);
+}
+
+static unit unit_at(const lki_ranks *sums, int number)
+{
+    if (lki_ranks_rounds(sums) == 1 || number == 0) return (unit){number, 0};
+    if (number == units_of(sums) - 1) return (unit){sums->buckets - 1, 1};
+    return number % 2 == 1 ? (unit){(number + 1) / 2, 0} : (unit){number / 2 - 1, 1};
+}
+
 /* Where own nodes of a bucket are, and where its total goes: the first array of its kind. What is not
  * `formed` has no sums, as something failed, but travels: others wait for it. */
 static lks_status send(lks_model *model, int b, bool formed)
@@ -62,9 +80,10 @@ static void progress(lks_model *model)
     bool landed;
     if (across->trouble != LKS_OK || model->opts.exchange != LKS_EXCHANGE_OVERLAPPED) return;
     lks_status status = send_complete(model, false);
-    const int next = across->combined + (across->combining >= 0); /* that has not arrived */
-    if (status == LKS_OK && next < across->sent)
-        status = lki_ranks_poll(&across->sums, next, &landed);
+    const int number = across->combined + (across->combining >= 0); /* that has not arrived */
+    const unit next = unit_at(&across->sums, number);
+    if (status == LKS_OK && next.round == 0 && next.bucket < across->sent)
+        status = lki_ranks_poll(&across->sums, next.bucket, 0, &landed);
     if (status == LKS_OK) return;
     across->trouble = status;
     across->error = *lks_last_error();
@@ -166,7 +185,7 @@ lks_status lki_across_speak(lks_model *model, lks_status status)
     LKI_TRY(lki_across_tell(model, status));
     LKI_TRY(lki_sparse_hear(model));
     for (int b = 0; b < across->sent && !across->well; b++)
-        LKI_TRY(lki_ranks_arrive(&across->sums, b));
+        LKI_TRY(lki_ranks_arrive(&across->sums, b, 0));
     return LKS_OK;
 }
 
@@ -196,18 +215,21 @@ static void form_rows(lks_model *model, int worker, int bucket)
     lki_balance_spent(model, worker, begin);
 }
 
-/* What was combined; where an update waits for sums of all ranks, that follows behind it. */
-static lks_status give(lks_model *model, int b)
+/* What was combined goes on; where an update waits for sums of all ranks, that follows behind it. */
+static lks_status go_on(lks_model *model, unit done)
 {
-    float *given = lki_spread_given(model, b);
+    lki_ranks *sums = &model->across->sums;
+    if (done.round + 1 < lki_ranks_rounds(sums)) return lki_ranks_next(sums, done.bucket);
+    float *given = lki_spread_given(model, done.bucket);
     if (given != NULL && lki_spread_later(model)) return LKS_OK;
-    return lki_ranks_give(&model->across->sums, b, given);
+    return lki_ranks_give(sums, done.bucket, given);
 }
 
 static lks_status finish(lks_model *model)
 {
     lki_ranks *sums = &model->across->sums;
     if (lki_spreads_now(model) && lki_spread_later(model)) return LKS_OK;
+    for (int b = 0; b < sums->buckets; b++) LKI_TRY(lki_ranks_hand_on(sums, b));
     for (int b = 0; b < sums->buckets; b++) LKI_TRY(lki_ranks_finish(sums, b));
     return LKS_OK;
 }
@@ -225,11 +247,14 @@ static lks_status turn(lks_model *model, int last)
     if (stats && across->stats_flight < 0) LKI_TRY(send_stats(across));
     for (; across->sent < across->near + last; across->sent++)
         LKI_TRY(send(model, across->sent, true));
-    if (across->combining >= 0) LKI_TRY(give(model, across->combined++));
+    if (across->combining >= 0) LKI_TRY(go_on(model, unit_at(sums, across->combined++)));
     across->combining = NOTHING;
-    if (across->combined + more < across->sent) { /* what has just been sent has time */
+    const unit next = unit_at(sums, across->combined);
+    if (across->combined < units_of(sums) &&
+        (next.round > 0 ||
+         next.bucket + more < across->sent)) { /* what has just been sent has time */
         across->combining = across->combined;
-        return lki_ranks_arrive(sums, across->combining);
+        return lki_ranks_arrive(sums, next.bucket, next.round);
     }
     if (more) return LKS_OK;
     LKI_TRY(finish(model));
@@ -276,7 +301,8 @@ bool lki_across_sum(lks_model *model, int worker)
         if (!lki_across_led(model, worker, worker == 0 ? turn(model, last) : LKS_OK)) return false;
         if (across->combining == ALL) return true;
         if (across->combining == NOTHING) continue;
-        lki_ranks_combine(&model->across->sums, across->combining, worker, model->workers);
+        const unit now = unit_at(&across->sums, across->combining);
+        lki_ranks_combine(&model->across->sums, now.bucket, now.round, worker, model->workers);
         lki_lap(laps, LKI_LAP_TREE);
         if (lki_spreads_now(model)) lki_spread_combined(model, worker, across->combining);
     }
