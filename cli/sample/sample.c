@@ -98,7 +98,8 @@ static lks_status open_run(sampling *s)
         return lks_fail(LKS_E_INVALID, "--best is about a folder of checkpoints; drop it");
     if (best < 0)
         return lks_fail(LKS_E_INVALID,
-                        "--best: the run in %.300s was not validated; drop it for the newest",
+                        "--best: the run in %.300s has no best loss: no whole epoch of it was "
+                        "validated; drop it for the newest",
                         path);
     s->found.step = best;
     lks_run_clear(&s->run);

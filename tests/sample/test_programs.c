@@ -222,7 +222,7 @@ static void what_is_wrong_is_said(void **state)
         {"run --seed -3", 2, "--seed is '-3'"},
         {"run --workers 0", 2, "--workers is '0'"},
         {"run --workers 3", 2, "3 workers cannot share 2 replicas"},
-        {"run --best", 2, "--best: the run in run was not validated; drop it for the newest"},
+        {"run --best", 2, "the run in run has no best loss: no whole epoch of it was validated"},
         {"run/step-00000010.json --best", 2, "--best is about a folder of checkpoints; drop it"},
         {"text.yaml", 2, "text.yaml is no checkpoint; expected a folder that train --out wrote"},
         {"nowhere", 2, "nowhere is no checkpoint"},
