@@ -231,8 +231,9 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
 {
     const bool test = cli->local[LOCAL_TEST] != NULL;
     if (lks_recipe_has(source->recipe, "data.shards")) return data_shards_stats(source, cli);
-    const bool table = lks_recipe_has(source->recipe, "data.table") &&
-                       !lks_recipe_has(source->recipe, "data.text_column");
+    const bool table = lks_recipe_has(source->recipe, "data.series") ||
+                       (lks_recipe_has(source->recipe, "data.table") &&
+                        !lks_recipe_has(source->recipe, "data.text_column"));
     lks_status status = table ? data_table_stats(source, cli) : LKS_OK; /* also where values miss */
     if (status == LKS_OK)
         status = lks_recipe_dataset(&source->data, source->recipe, source->context, test);

@@ -342,6 +342,24 @@ static void series_have_errors_by_time(void **state)
     json_decref(json);
 }
 
+/* As those of a table, and no mean that a configuration would take. */
+static void columns_of_series_are_listed(void **state)
+{
+    (void)state;
+    write_text("s.csv", "day,a,b\nd1,1,7\nd2,2,7\nd3,3,7\nd4,6,\n");
+    write_text("s.yaml", "data: {series: s.csv, context: 2, horizon: 1, missing: mean, targets: "
+                         "[a]}\n"
+                         "model: {layers: [flatten, {dense: 1}]}\n");
+    run("data stats s.yaml");
+    expect_ok();
+    expect_out("s.csv: 4 rows\ncolumn  mean      std  least  most  missing  texts\n"
+               "day        -        -      -     -        0      4\n"
+               "a          3  1.87083      1     6        0      -\n"
+               "b          7        0      7     7        1      -\n"
+               "\ns.yaml: 2 training samples of 2x2\n");
+    assert_null(strstr(last.out, "for a configuration"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +372,7 @@ int main(void)
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
+        TEST(columns_of_series_are_listed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
