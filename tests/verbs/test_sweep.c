@@ -117,6 +117,9 @@ static void validation_judges_before_the_test(void **state)
         "--out texts");
     expect_ok();
     expect_out("\nBest: lr=0.01 (perplexity of held back samples: ");
+    run("report texts/lr=0.01 texts/lr=1000");
+    expect_ok();
+    expect_out("\na lr=0.01 ");
     run("sweep c.yaml --grid train.hash_every=100,50 --epochs 1 --out same"); /* nobody is better */
     expect_ok();
     expect_out("\nBest: hash_every=100 (");
