@@ -261,7 +261,9 @@ const cli_option cli_options[] = {
           "1"),
     LOCAL("seed", 0, "N", VERB_SAMPLE, SEED, "of what is drawn; default 0"),
     LOCAL("best", 0, NULL, VERB_SAMPLE, BEST,
-          "the checkpoint whose validation loss was the smallest; default: the newest"),
+          "of a folder the checkpoint whose validation loss was the smallest; the default where "
+          "the run restores the best (validation.patience)"),
+    LOCAL("last", 0, NULL, VERB_SAMPLE, LAST, "of a folder the newest checkpoint"),
     LOCAL("workers", 0, "W", VERB_SAMPLE, WORKERS,
           "cores that compute; no character depends on it; default: as the training had"),
     ALIAS_("level", "LEVEL", VERB_DATA, DATA_LEVEL,

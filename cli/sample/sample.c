@@ -90,20 +90,50 @@ static lks_status open_run(sampling *s)
                         "step-<n>.safetensors in it",
                         path);
     lks_status status = checkpoint_resolve(&s->found, s->cli->pool, path);
-    if (status == LKS_OK)
-        status = lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, s->found.step);
-    if (status != LKS_OK || s->cli->local[LOCAL_BEST] == NULL) return status;
-    const int64_t best = s->run.best_step;
-    if (checkpoint_kind_of(path) == PATH_STEP)
-        return lks_fail(LKS_E_INVALID, "--best is about a folder of checkpoints; drop it");
-    if (best < 0)
+    if (status != LKS_OK) return status;
+    return lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, s->found.step);
+}
+
+static lks_status open_recipe(sampling *s)
+{
+    if (s->run.config == NULL)
+        return lks_fail(LKS_E_STATE,
+                        "the checkpoint has no configuration, which says what network it is of; "
+                        "lockstep train writes one");
+    lks_status status = lks_recipe_open_text(&s->recipe, s->found.folder, s->run.config);
+    lks_recipe_log(s->recipe, say_log, NULL);
+    if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
+    return status;
+}
+
+/* From the newest checkpoint of a folder to that of the best loss, where it is asked for, or the run ended with it. */
+static lks_status choose_step(sampling *s)
+{
+    const cli_args *cli = s->cli;
+    const bool asked = cli->local[LOCAL_BEST] != NULL, newest = cli->local[LOCAL_LAST] != NULL;
+    const bool folder = checkpoint_kind_of(cli->operand[0]) == PATH_FOLDER;
+    const bool restores = lks_recipe_has(s->recipe, "validation.patience") &&
+                          lks_recipe_bool(s->recipe, "validation.restore_best");
+    lks_run best;
+    if (asked && newest)
+        return lks_fail(LKS_E_INVALID, "--best and --last name two checkpoints; drop one");
+    if ((asked || newest) && !folder)
+        return lks_fail(LKS_E_INVALID, "--%s is about a folder of checkpoints; drop it",
+                        asked ? "best" : "last");
+    if (asked && s->run.best_step < 0)
         return lks_fail(LKS_E_INVALID,
                         "--best: the run in %.300s has no best loss: no whole epoch of it was "
                         "validated; drop it for the newest",
-                        path);
-    s->found.step = best;
+                        cli->operand[0]);
+    if (!folder || newest || s->run.best_step < 0 || !(asked || restores)) return LKS_OK;
+    const lks_status status = lks_checkpoint_load(s->context, NULL, &best, s->found.folder,
+                                                  s->run.best_step);
+    if (status == LKS_E_IO && !asked) return LKS_OK; /* it is gone */
+    if (status != LKS_OK) return status;
+    s->found.step = s->run.best_step;
     lks_run_clear(&s->run);
-    return lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, best);
+    s->run = best;
+    return LKS_OK;
 }
 
 static lks_status open_vocabulary(sampling *s)
@@ -137,14 +167,6 @@ static lks_status open_vocabulary(sampling *s)
 static lks_status open_model(sampling *s)
 {
     lks_run same = {0};
-    if (s->run.config == NULL)
-        return lks_fail(LKS_E_STATE,
-                        "the checkpoint has no configuration, which says what network it is of; "
-                        "lockstep train writes one");
-    lks_status status = lks_recipe_open_text(&s->recipe, s->found.folder, s->run.config);
-    lks_recipe_log(s->recipe, say_log, NULL);
-    if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
-    if (status != LKS_OK) return status;
     if (lks_recipe_has(s->recipe, "data.text_column"))
         return lks_fail(LKS_E_UNSUPPORTED,
                         "the run in %.300s has learned what texts are, not how they go on; "
@@ -156,7 +178,7 @@ static lks_status open_model(sampling *s)
                                    .dtype = LKS_I32,
                                    .vocabulary = lks_tokenizer_size(s->tokenizer),
                                    .classes = lks_tokenizer_size(s->tokenizer)};
-    status = lks_recipe_open_like(s->recipe, &like);
+    lks_status status = lks_recipe_open_like(s->recipe, &like);
     if (status == LKS_OK) status = lks_recipe_compile(s->recipe, (int)s->workers);
     const lks_recipe_parts parts = lks_recipe_get_parts(s->recipe);
     s->model = parts.model;
@@ -294,6 +316,8 @@ lks_status verb_sample(const cli_args *cli, int *code)
     lks_status status = read_options(&s);
     if (status == LKS_OK) status = lks_context_create(&s.context, &say_logged);
     if (status == LKS_OK) status = open_run(&s);
+    if (status == LKS_OK) status = open_recipe(&s);
+    if (status == LKS_OK) status = choose_step(&s);
     if (status == LKS_OK) status = open_vocabulary(&s);
     if (status == LKS_OK) status = open_model(&s);
     if (status == LKS_OK) {

@@ -192,6 +192,41 @@ static void levels_have_prompts_of_their_own(void **state)
 }
 
 /* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
+/* With patience that whose loss was the best, as eval takes it. */
+static void a_run_that_ends_with_its_best_gives_that(void **state)
+{
+    (void)state;
+    char newest[OUTPUT_SIZE], best[OUTPUT_SIZE];
+    train("char", "21");
+    run("train text.yaml --out kept --quiet --steps 24 --lr 30 --set data.context=4 "
+        "--set validation.fraction=0.5 --set validation.patience=50");
+    expect_ok();
+    run("eval text.yaml --out kept --split validation --set data.context=4 "
+        "--set validation.fraction=0.5 --set validation.patience=50");
+    expect_ok();
+    int step;
+    assert_int_equal(sscanf(last.out, "Checkpoint of step %d", &step), 1);
+    assert_true(step < 24);
+    run("sample kept/step-%08d.json --tokens 50", step);
+    expect_ok();
+    strcpy(best, last.out);
+    run("sample kept --tokens 50");
+    expect_ok();
+    assert_string_equal(last.out, best);
+    run("sample kept --tokens 50 --last");
+    expect_ok();
+    strcpy(newest, last.out);
+    assert_string_not_equal(newest, best);
+    run("sample kept/step-00000024.json --tokens 50");
+    assert_string_equal(last.out, newest);
+    shell("rm kept/step-%08d.*", step);
+    run("sample kept --tokens 50"); /* not asked for */
+    expect_ok();
+    assert_string_equal(last.out, newest);
+    run("sample kept --tokens 50 --best");
+    expect(3, "");
+}
+
 static void terminals_get_no_control_characters(void **state)
 {
     (void)state;
@@ -224,6 +259,8 @@ static void what_is_wrong_is_said(void **state)
         {"run --workers 3", 2, "3 workers cannot share 2 replicas"},
         {"run --best", 2, "the run in run has no best loss: no whole epoch of it was validated"},
         {"run/step-00000010.json --best", 2, "--best is about a folder of checkpoints; drop it"},
+        {"run/step-00000010.json --last", 2, "--last is about a folder of checkpoints; drop it"},
+        {"run --best --last", 2, "--best and --last name two checkpoints; drop one"},
         {"text.yaml", 2, "text.yaml is no checkpoint; expected a folder that train --out wrote"},
         {"nowhere", 2, "nowhere is no checkpoint"},
         {".", 3, "there is no checkpoint in ."},
@@ -257,6 +294,7 @@ int main(void)
         TEST(prompts_that_cannot_be_fed_are_named),
         TEST(processes_and_workers_change_nothing),
         TEST(levels_have_prompts_of_their_own),
+        TEST(a_run_that_ends_with_its_best_gives_that),
         TEST(terminals_get_no_control_characters),
         TEST(what_is_wrong_is_said),
     };
