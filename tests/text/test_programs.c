@@ -342,6 +342,20 @@ static void series_have_errors_by_time(void **state)
     json_decref(json);
 }
 
+/* A text to test with is not what a network learns, where there is no other. */
+static void a_folder_has_a_text_for_training(void **state)
+{
+    (void)state;
+    write_text("x.yaml", "data: {text: x, context: 2, cache: none}\nmodel: {layers: [{embedding: "
+                         "3}]}\n");
+    shell("mkdir x && printf abcabc >x/some.txt");
+    run("train x.yaml --quiet");
+    expect_ok();
+    shell("mv x/some.txt x/some.test.txt");
+    run("train x.yaml --quiet");
+    expect(2, "data.text is a folder with 1 text file (.txt), none of them called train; give the");
+}
+
 /* As those of a table, and no mean that a configuration would take. */
 static void columns_of_series_are_listed(void **state)
 {
@@ -372,6 +386,7 @@ int main(void)
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
+        TEST(a_folder_has_a_text_for_training),
         TEST(columns_of_series_are_listed),
     };
 
