@@ -228,6 +228,10 @@ static lks_status feed_prompt(const sampling *s, lks_generator *generator, const
     if (bytes == 0)
         return lks_fail(LKS_E_INVALID, "the prompt is empty; give at least a character");
     lks_status status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, NULL, 0, &count);
+    if (status == LKS_E_FORMAT && s->cli->local[LOCAL_PROMPT] == NULL &&
+        s->cli->local[LOCAL_PROMPTS] == NULL)
+        return lks_fail(status, "a text begins with a line feed where no prompt is given, and the "
+                                "vocabulary has none; give --prompt TEXT");
     if (status != LKS_OK) {
         const lks_error said = *lks_last_error();
         return lks_fail(status, "%s cannot be fed: %s", s->prompt, said.message);

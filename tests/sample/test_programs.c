@@ -192,6 +192,22 @@ static void levels_have_prompts_of_their_own(void **state)
 }
 
 /* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
+static void a_vocabulary_without_a_line_feed_needs_a_prompt(void **state)
+{
+    (void)state;
+    write_text("line.txt", "acgtacgtaacgtgcatgcaacgt");
+    write_text("line.yaml", "data: {text: line.txt, context: 3, cache: none}\nmodel: {layers: "
+                            "[{embedding: 4}]}\ntrain: {steps: 1}\n");
+    run("train line.yaml --out run --quiet");
+    expect_ok();
+    run("sample run");
+    expect(4, "lockstep: a text begins with a line feed where no prompt is given, and the "
+              "vocabulary has none; give --prompt TEXT\n");
+    assert_string_equal(last.out, "");
+    run("sample run --prompt acg --tokens 5");
+    expect_ok();
+}
+
 /* With patience that whose loss was the best, as eval takes it. */
 static void a_run_that_ends_with_its_best_gives_that(void **state)
 {
@@ -294,6 +310,7 @@ int main(void)
         TEST(prompts_that_cannot_be_fed_are_named),
         TEST(processes_and_workers_change_nothing),
         TEST(levels_have_prompts_of_their_own),
+        TEST(a_vocabulary_without_a_line_feed_needs_a_prompt),
         TEST(a_run_that_ends_with_its_best_gives_that),
         TEST(terminals_get_no_control_characters),
         TEST(what_is_wrong_is_said),
