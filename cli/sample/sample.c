@@ -236,6 +236,8 @@ static lks_status feed_prompt(const sampling *s, lks_generator *generator, const
         const lks_error said = *lks_last_error();
         return lks_fail(status, "%s cannot be fed: %s", s->prompt, said.message);
     }
+    if (count == 0) /* of words, spaces alone */
+        return lks_fail(LKS_E_INVALID, "%s has no token; give at least a word", s->prompt);
     int32_t *ids = malloc((size_t)count * sizeof *ids + 1);
     if (ids == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a prompt");
     status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, ids, count, &count);

@@ -179,6 +179,9 @@ static void levels_have_prompts_of_their_own(void **state)
     expect_ok();
     expect(0, "1 of the 3 tokens of the prompt is not in the vocabulary: the network is given");
     assert_ptr_equal(strstr(last.out, "line nobody of"), last.out);
+    run("sample run --prompt ' \t '");
+    expect(2, "lockstep: the prompt has no token; give at least a word\n");
+    assert_string_equal(last.out, "");
     shell("rm -r run");
     train("byte", "256");
     run("sample run --prompt '\xFF' --tokens 3");
@@ -191,7 +194,6 @@ static void levels_have_prompts_of_their_own(void **state)
     expect_out("line");
 }
 
-/* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
 static void a_vocabulary_without_a_line_feed_needs_a_prompt(void **state)
 {
     (void)state;
@@ -243,6 +245,7 @@ static void a_run_that_ends_with_its_best_gives_that(void **state)
     expect(3, "");
 }
 
+/* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
 static void terminals_get_no_control_characters(void **state)
 {
     (void)state;
