@@ -331,7 +331,6 @@ static void recurrent_layers_train(void **state)
     assert_true(train(text, (const char *[]){"model.freeze=[r.weight_hh_l1]", NULL}, NULL) != hash);
 }
 
-/* As nanoGPT's prepare.py parts them: 1,003,854 characters and 111,540. */
 static char warned[500];
 
 static void keep_warning(void *user, lks_log_level level, const char *line)
@@ -368,6 +367,7 @@ static void a_network_that_looks_ahead_is_reported(void **state)
     }
 }
 
+/* As nanoGPT's prepare.py parts them: 1,003,854 characters and 111,540. */
 static void shakespeare_is_parted_as_nanogpt_does(void **state)
 {
     (void)state;
