@@ -342,6 +342,27 @@ static void series_have_errors_by_time(void **state)
     json_decref(json);
 }
 
+/* Squares that no exact sum has are no other number. */
+static void errors_too_large_are_no_numbers(void **state)
+{
+    (void)state;
+    char text[1000] = "a\n";
+    for (int i = 0; i < 60; i++)
+        sprintf(text + strlen(text), "%s\n", i == 55 ? "3e9" : i % 2 > 0 ? "1" : "-1");
+    write_text("s.csv", text);
+    write_text("s.yaml", "data: {series: s.csv, context: 2, horizon: 1, test_fraction: 0.2}\n"
+                         "model: {layers: [flatten, {dense: 1}]}\n");
+    run("train s.yaml --out run --quiet");
+    expect_ok();
+    run("eval s.yaml --out run");
+    expect_ok();
+    expect_out("\n1           nan  nan\n");
+    shell("sed -i s/3e9/1e9/ s.csv");
+    run("eval s.yaml --out run");
+    expect_ok();
+    assert_null(strstr(last.out, "nan"));
+}
+
 /* A text to test with is not what a network learns, where there is no other. */
 static void a_folder_has_a_text_for_training(void **state)
 {
@@ -386,6 +407,7 @@ int main(void)
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
+        TEST(errors_too_large_are_no_numbers),
         TEST(a_folder_has_a_text_for_training),
         TEST(columns_of_series_are_listed),
     };
