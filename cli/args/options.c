@@ -249,7 +249,8 @@ const cli_option cli_options[] = {
     LOCAL("prompt", 0, "TEXT", VERB_SAMPLE, PROMPT,
           "what the text begins with; default: a line feed"),
     LOCAL("prompts", 0, "FILE", VERB_SAMPLE, PROMPTS,
-          "a text for each line of a file, which begins with it; default: one text"),
+          "a text for each line of a file, which begins with it; - is standard input; default: one "
+          "text"),
     LOCAL("tokens", 0, "N", VERB_SAMPLE, TOKENS, "tokens to make of each text; default 200"),
     LOCAL("temperature", 0, "T", VERB_SAMPLE, TEMPERATURE,
           "outputs are divided by it: below 1 what is probable becomes more so, 0 takes always the "

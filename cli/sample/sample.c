@@ -277,7 +277,8 @@ static lks_status write_prompts(sampling *s, const char *path)
     size_t room = 0;
     int64_t number = 0, lines = 0, empty = 0; /* the first that is */
     lks_status status = LKS_OK;
-    FILE *file = fopen(path, "r");
+    const bool in = strcmp(path, "-") == 0;
+    FILE *file = in ? stdin : fopen(path, "r");
     if (file == NULL)
         return lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be opened: %s", path,
                         strerror(errno));
@@ -308,7 +309,7 @@ static lks_status write_prompts(sampling *s, const char *path)
         status = lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be read: %s", path,
                           strerror(errno));
     free(line);
-    fclose(file);
+    if (!in) fclose(file);
     if (status == LKS_OK && number == 0 && stop_asked() == 0)
         return lks_fail(LKS_E_FORMAT,
                         "--prompts: '%.300s' has no prompt; expected one in each line", path);

@@ -90,6 +90,10 @@ static void each_prompt_has_a_text(void **state)
     assert_ptr_equal(strstr(second, "line"), second);
     assert_int_equal(strlen(second), strlen(first));
     assert_true(strcmp(second, first) != 0); /* with draws of its own */
+    strcpy(both, last.out);
+    run("sample run --prompts - --tokens 40 <prompts.txt");
+    expect_ok();
+    assert_string_equal(last.out, both);
     write_text("prompts.txt", "\n");
     run("sample run --prompts prompts.txt");
     expect(4, "--prompts: 'prompts.txt' has no prompt; expected one in each line");
