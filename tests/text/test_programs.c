@@ -240,6 +240,21 @@ static void statistics_are_counted(void **state)
     expect_out("validation  3 tokens");
 }
 
+/* Without a configuration, of which one could choose another context. */
+static void a_short_text_has_statistics(void **state)
+{
+    (void)state;
+    write_text("short.txt", "a b a\n");
+    run("data stats short.txt --level word");
+    expect_ok();
+    expect_out("short.txt: 4 training tokens, in 3 samples of 1\n");
+    expect_out("\na           0      2  50.00%\n");
+    write_text("short.yaml", "data: {text: short.txt, level: word, cache: none}\nmodel: {name: "
+                             "mlp}\n");
+    run("data stats short.yaml");
+    expect(2, "choose a context of at most 3");
+}
+
 static void vocabularies_are_written(void **state)
 {
     (void)state;
@@ -404,6 +419,7 @@ int main(void)
         TEST(what_is_by_sample_is_refused),
         TEST(samples_are_shown),
         TEST(statistics_are_counted),
+        TEST(a_short_text_has_statistics),
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
