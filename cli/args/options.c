@@ -249,7 +249,8 @@ const cli_option cli_options[] = {
     LOCAL("prompt", 0, "TEXT", VERB_SAMPLE, PROMPT,
           "what the text begins with; default: a line feed"),
     LOCAL("prompts", 0, "FILE", VERB_SAMPLE, PROMPTS,
-          "a text for each line of a file, which begins with it; default: one text"),
+          "a text for each line of a file, which begins with it; - is standard input; default: one "
+          "text"),
     LOCAL("tokens", 0, "N", VERB_SAMPLE, TOKENS, "tokens to make of each text; default 200"),
     LOCAL("temperature", 0, "T", VERB_SAMPLE, TEMPERATURE,
           "outputs are divided by it: below 1 what is probable becomes more so, 0 takes always the "
@@ -261,7 +262,9 @@ const cli_option cli_options[] = {
           "1"),
     LOCAL("seed", 0, "N", VERB_SAMPLE, SEED, "of what is drawn; default 0"),
     LOCAL("best", 0, NULL, VERB_SAMPLE, BEST,
-          "the checkpoint whose validation loss was the smallest; default: the newest"),
+          "of a folder the checkpoint whose validation loss was the smallest; the default where "
+          "the run restores the best (validation.patience)"),
+    LOCAL("last", 0, NULL, VERB_SAMPLE, LAST, "of a folder the newest checkpoint"),
     LOCAL("workers", 0, "W", VERB_SAMPLE, WORKERS,
           "cores that compute; no character depends on it; default: as the training had"),
     ALIAS_("level", "LEVEL", VERB_DATA, DATA_LEVEL,

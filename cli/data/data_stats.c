@@ -227,15 +227,30 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
     return status;
 }
 
+/* A text by itself may be shorter than the usual window, which its statistics do without. */
+static lks_status open_short(data_source *source, const cli_args *cli, const char *what,
+                             lks_status status)
+{
+    const char *text = lks_recipe_text(source->recipe, "data.text");
+    if (status != LKS_E_INVALID || text == NULL || strcmp(text, what) != 0) return status;
+    status = data_reconfigure(source, cli, what, "data.context=1");
+    if (status != LKS_OK) return status;
+    return lks_recipe_dataset(&source->data, source->recipe, source->context,
+                              cli->local[LOCAL_TEST] != NULL);
+}
+
 static lks_status measure(data_source *source, const cli_args *cli, const char *what)
 {
     const bool test = cli->local[LOCAL_TEST] != NULL;
     if (lks_recipe_has(source->recipe, "data.shards")) return data_shards_stats(source, cli);
-    const bool table = lks_recipe_has(source->recipe, "data.table") &&
-                       !lks_recipe_has(source->recipe, "data.text_column");
+    const bool table = lks_recipe_has(source->recipe, "data.series") ||
+                       (lks_recipe_has(source->recipe, "data.table") &&
+                        !lks_recipe_has(source->recipe, "data.text_column"));
     lks_status status = table ? data_table_stats(source, cli) : LKS_OK; /* also where values miss */
     if (status == LKS_OK)
-        status = lks_recipe_dataset(&source->data, source->recipe, source->context, test);
+        status = open_short(
+            source, cli, what,
+            lks_recipe_dataset(&source->data, source->recipe, source->context, test));
     if (status != LKS_OK) return status;
     if (data_has_sentences(source->data)) return report_sentences(source, cli, what);
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_stats(source, cli, what);

@@ -90,19 +90,50 @@ static lks_status open_run(sampling *s)
                         "step-<n>.safetensors in it",
                         path);
     lks_status status = checkpoint_resolve(&s->found, s->cli->pool, path);
-    if (status == LKS_OK)
-        status = lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, s->found.step);
-    if (status != LKS_OK || s->cli->local[LOCAL_BEST] == NULL) return status;
-    const int64_t best = s->run.best_step;
-    if (checkpoint_kind_of(path) == PATH_STEP)
-        return lks_fail(LKS_E_INVALID, "--best is about a folder of checkpoints; drop it");
-    if (best < 0)
+    if (status != LKS_OK) return status;
+    return lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, s->found.step);
+}
+
+static lks_status open_recipe(sampling *s)
+{
+    if (s->run.config == NULL)
+        return lks_fail(LKS_E_STATE,
+                        "the checkpoint has no configuration, which says what network it is of; "
+                        "lockstep train writes one");
+    lks_status status = lks_recipe_open_text(&s->recipe, s->found.folder, s->run.config);
+    lks_recipe_log(s->recipe, say_log, NULL);
+    if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
+    return status;
+}
+
+/* From the newest checkpoint of a folder to that of the best loss, where it is asked for, or the run ended with it. */
+static lks_status choose_step(sampling *s)
+{
+    const cli_args *cli = s->cli;
+    const bool asked = cli->local[LOCAL_BEST] != NULL, newest = cli->local[LOCAL_LAST] != NULL;
+    const bool folder = checkpoint_kind_of(cli->operand[0]) == PATH_FOLDER;
+    const bool restores = lks_recipe_has(s->recipe, "validation.patience") &&
+                          lks_recipe_bool(s->recipe, "validation.restore_best");
+    lks_run best;
+    if (asked && newest)
+        return lks_fail(LKS_E_INVALID, "--best and --last name two checkpoints; drop one");
+    if ((asked || newest) && !folder)
+        return lks_fail(LKS_E_INVALID, "--%s is about a folder of checkpoints; drop it",
+                        asked ? "best" : "last");
+    if (asked && s->run.best_step < 0)
         return lks_fail(LKS_E_INVALID,
-                        "--best: the run in %.300s was not validated; drop it for the newest",
-                        path);
-    s->found.step = best;
+                        "--best: the run in %.300s has no best loss: no whole epoch of it was "
+                        "validated; drop it for the newest",
+                        cli->operand[0]);
+    if (!folder || newest || s->run.best_step < 0 || !(asked || restores)) return LKS_OK;
+    const lks_status status = lks_checkpoint_load(s->context, NULL, &best, s->found.folder,
+                                                  s->run.best_step);
+    if (status == LKS_E_IO && !asked) return LKS_OK; /* it is gone */
+    if (status != LKS_OK) return status;
+    s->found.step = s->run.best_step;
     lks_run_clear(&s->run);
-    return lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, best);
+    s->run = best;
+    return LKS_OK;
 }
 
 static lks_status open_vocabulary(sampling *s)
@@ -136,14 +167,6 @@ static lks_status open_vocabulary(sampling *s)
 static lks_status open_model(sampling *s)
 {
     lks_run same = {0};
-    if (s->run.config == NULL)
-        return lks_fail(LKS_E_STATE,
-                        "the checkpoint has no configuration, which says what network it is of; "
-                        "lockstep train writes one");
-    lks_status status = lks_recipe_open_text(&s->recipe, s->found.folder, s->run.config);
-    lks_recipe_log(s->recipe, say_log, NULL);
-    if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
-    if (status != LKS_OK) return status;
     if (lks_recipe_has(s->recipe, "data.text_column"))
         return lks_fail(LKS_E_UNSUPPORTED,
                         "the run in %.300s has learned what texts are, not how they go on; "
@@ -155,7 +178,7 @@ static lks_status open_model(sampling *s)
                                    .dtype = LKS_I32,
                                    .vocabulary = lks_tokenizer_size(s->tokenizer),
                                    .classes = lks_tokenizer_size(s->tokenizer)};
-    status = lks_recipe_open_like(s->recipe, &like);
+    lks_status status = lks_recipe_open_like(s->recipe, &like);
     if (status == LKS_OK) status = lks_recipe_compile(s->recipe, (int)s->workers);
     const lks_recipe_parts parts = lks_recipe_get_parts(s->recipe);
     s->model = parts.model;
@@ -205,10 +228,16 @@ static lks_status feed_prompt(const sampling *s, lks_generator *generator, const
     if (bytes == 0)
         return lks_fail(LKS_E_INVALID, "the prompt is empty; give at least a character");
     lks_status status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, NULL, 0, &count);
+    if (status == LKS_E_FORMAT && s->cli->local[LOCAL_PROMPT] == NULL &&
+        s->cli->local[LOCAL_PROMPTS] == NULL)
+        return lks_fail(status, "a text begins with a line feed where no prompt is given, and the "
+                                "vocabulary has none; give --prompt TEXT");
     if (status != LKS_OK) {
         const lks_error said = *lks_last_error();
         return lks_fail(status, "%s cannot be fed: %s", s->prompt, said.message);
     }
+    if (count == 0) /* of words, spaces alone */
+        return lks_fail(LKS_E_INVALID, "%s has no token; give at least a word", s->prompt);
     int32_t *ids = malloc((size_t)count * sizeof *ids + 1);
     if (ids == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a prompt");
     status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, ids, count, &count);
@@ -248,7 +277,8 @@ static lks_status write_prompts(sampling *s, const char *path)
     size_t room = 0;
     int64_t number = 0, lines = 0, empty = 0; /* the first that is */
     lks_status status = LKS_OK;
-    FILE *file = fopen(path, "r");
+    const bool in = strcmp(path, "-") == 0;
+    FILE *file = in ? stdin : fopen(path, "r");
     if (file == NULL)
         return lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be opened: %s", path,
                         strerror(errno));
@@ -279,7 +309,7 @@ static lks_status write_prompts(sampling *s, const char *path)
         status = lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be read: %s", path,
                           strerror(errno));
     free(line);
-    fclose(file);
+    if (!in) fclose(file);
     if (status == LKS_OK && number == 0 && stop_asked() == 0)
         return lks_fail(LKS_E_FORMAT,
                         "--prompts: '%.300s' has no prompt; expected one in each line", path);
@@ -293,6 +323,8 @@ lks_status verb_sample(const cli_args *cli, int *code)
     lks_status status = read_options(&s);
     if (status == LKS_OK) status = lks_context_create(&s.context, &say_logged);
     if (status == LKS_OK) status = open_run(&s);
+    if (status == LKS_OK) status = open_recipe(&s);
+    if (status == LKS_OK) status = choose_step(&s);
     if (status == LKS_OK) status = open_vocabulary(&s);
     if (status == LKS_OK) status = open_model(&s);
     if (status == LKS_OK) {

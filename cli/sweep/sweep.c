@@ -10,14 +10,16 @@
 #include "cli/report/runs.h"
 
 /* What runs are judged by, the first of these that one has: what was held back comes before the test, which is not to
- * choose by. */
+ * choose by, and of a text its perplexity, which the share of tokens that are guessed says little of. */
 static const struct {
     run_column column;
     bool highest;
     const char *what;
 } judges[] = {
+    {RUN_VALID_PERPLEXITY, false, "perplexity of held back samples"},
     {RUN_VALID_BEST, true, "best accuracy on held back samples, %"},
     {RUN_VALID_LAST, false, "loss on held back samples"},
+    {RUN_PERPLEXITY, false, "test perplexity"},
     {RUN_BEST, true, "best test accuracy, %"},
     {RUN_LOSS, false, "test loss"},
 };

@@ -6,17 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IN_FOLDER "/record.json"
+/* In a folder: that of a training, and of one of a sweep. */
+#define IN_FOLDER   "/record.json"
+#define IN_SWEEPING "/run.json"
 
 char *record_place(cli_pool *pool, char *path)
 {
-    char *inside = pool_format(pool, "%s" IN_FOLDER, path);
-    return access(inside, F_OK) == 0 ? inside : path;
+    static const char *const names[] = {IN_FOLDER, IN_SWEEPING};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *inside = pool_format(pool, "%s%s", path, names[i]);
+        if (access(inside, F_OK) == 0) return inside;
+    }
+    return path;
 }
 
 const char *record_stem(cli_pool *pool, const char *path)
 {
-    static const char *const ends[] = {IN_FOLDER, ".json"};
+    static const char *const ends[] = {IN_FOLDER, IN_SWEEPING, ".json"};
     const size_t length = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t end = strlen(ends[i]);

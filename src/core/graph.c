@@ -314,6 +314,16 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
     return out;
 }
 
+const lki_node *lki_graph_looks_ahead(const lks_graph *graph)
+{
+    const lki_node *node = graph->first;
+    for (; node != NULL; node = node->next) {
+        const lki_op *op = lki_op_get(node->op);
+        if (op->looks_ahead != NULL && op->looks_ahead(node)) break;
+    }
+    return node;
+}
+
 lks_shape lks_tensor_shape(const lks_tensor *tensor)
 {
     return tensor != NULL ? tensor->shape : (lks_shape){0};

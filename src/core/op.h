@@ -115,6 +115,8 @@ typedef struct lki_op {
     bool of_classes;     /* a loss whose target is a class, */
     bool of_logs;        /* and whose input are such logarithms */
     lki_along along;
+    /* Whether what it gives is, at some position, of what is behind it; NULL: it never is. */
+    bool (*looks_ahead)(const lki_node *node);
     bool reads_tokens; /* where there is a second input, it is the graph's: tokens */
     /* Check what the tables do not say of inputs and attributes; fill out, param, buffer, stats,
      * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;

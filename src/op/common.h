@@ -24,6 +24,9 @@ lks_status lki_infer_classes(lki_node *node);
 /* lki_op.infer of losses over numbers: the target has in[0]'s shape. */
 lks_status lki_infer_numbers(lki_node *node);
 
+/* lki_op.looks_ahead of what gives one value for all positions. */
+bool lki_looks_ahead(const lki_node *node);
+
 /* Parameters. A weight, which decays; behind it its bias; weight (ones) and bias (zeros) of a
  * normalisation, which do not. */
 void lki_add_weight(lki_node *node, const lks_shape *shape, const lks_init *init, int64_t fan_in,

@@ -90,6 +90,10 @@ static void each_prompt_has_a_text(void **state)
     assert_ptr_equal(strstr(second, "line"), second);
     assert_int_equal(strlen(second), strlen(first));
     assert_true(strcmp(second, first) != 0); /* with draws of its own */
+    strcpy(both, last.out);
+    run("sample run --prompts - --tokens 40 <prompts.txt");
+    expect_ok();
+    assert_string_equal(last.out, both);
     write_text("prompts.txt", "\n");
     run("sample run --prompts prompts.txt");
     expect(4, "--prompts: 'prompts.txt' has no prompt; expected one in each line");
@@ -179,6 +183,9 @@ static void levels_have_prompts_of_their_own(void **state)
     expect_ok();
     expect(0, "1 of the 3 tokens of the prompt is not in the vocabulary: the network is given");
     assert_ptr_equal(strstr(last.out, "line nobody of"), last.out);
+    run("sample run --prompt ' \t '");
+    expect(2, "lockstep: the prompt has no token; give at least a word\n");
+    assert_string_equal(last.out, "");
     shell("rm -r run");
     train("byte", "256");
     run("sample run --prompt '\xFF' --tokens 3");
@@ -189,6 +196,57 @@ static void levels_have_prompts_of_their_own(void **state)
     run("sample run --prompt 'line' --tokens 20 --temperature 0");
     expect_ok();
     expect_out("line");
+}
+
+static void a_vocabulary_without_a_line_feed_needs_a_prompt(void **state)
+{
+    (void)state;
+    write_text("line.txt", "acgtacgtaacgtgcatgcaacgt");
+    write_text("line.yaml", "data: {text: line.txt, context: 3, cache: none}\nmodel: {layers: "
+                            "[{embedding: 4}]}\ntrain: {steps: 1}\n");
+    run("train line.yaml --out run --quiet");
+    expect_ok();
+    run("sample run");
+    expect(4, "lockstep: a text begins with a line feed where no prompt is given, and the "
+              "vocabulary has none; give --prompt TEXT\n");
+    assert_string_equal(last.out, "");
+    run("sample run --prompt acg --tokens 5");
+    expect_ok();
+}
+
+/* With patience that whose loss was the best, as eval takes it. */
+static void a_run_that_ends_with_its_best_gives_that(void **state)
+{
+    (void)state;
+    char newest[OUTPUT_SIZE], best[OUTPUT_SIZE];
+    train("char", "21");
+    run("train text.yaml --out kept --quiet --steps 24 --lr 30 --set data.context=4 "
+        "--set validation.fraction=0.5 --set validation.patience=50");
+    expect_ok();
+    run("eval text.yaml --out kept --split validation --set data.context=4 "
+        "--set validation.fraction=0.5 --set validation.patience=50");
+    expect_ok();
+    int step;
+    assert_int_equal(sscanf(last.out, "Checkpoint of step %d", &step), 1);
+    assert_true(step < 24);
+    run("sample kept/step-%08d.json --tokens 50", step);
+    expect_ok();
+    strcpy(best, last.out);
+    run("sample kept --tokens 50");
+    expect_ok();
+    assert_string_equal(last.out, best);
+    run("sample kept --tokens 50 --last");
+    expect_ok();
+    strcpy(newest, last.out);
+    assert_string_not_equal(newest, best);
+    run("sample kept/step-00000024.json --tokens 50");
+    assert_string_equal(last.out, newest);
+    shell("rm kept/step-%08d.*", step);
+    run("sample kept --tokens 50"); /* not asked for */
+    expect_ok();
+    assert_string_equal(last.out, newest);
+    run("sample kept --tokens 50 --best");
+    expect(3, "");
 }
 
 /* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
@@ -222,8 +280,10 @@ static void what_is_wrong_is_said(void **state)
         {"run --seed -3", 2, "--seed is '-3'"},
         {"run --workers 0", 2, "--workers is '0'"},
         {"run --workers 3", 2, "3 workers cannot share 2 replicas"},
-        {"run --best", 2, "--best: the run in run was not validated; drop it for the newest"},
+        {"run --best", 2, "the run in run has no best loss: no whole epoch of it was validated"},
         {"run/step-00000010.json --best", 2, "--best is about a folder of checkpoints; drop it"},
+        {"run/step-00000010.json --last", 2, "--last is about a folder of checkpoints; drop it"},
+        {"run --best --last", 2, "--best and --last name two checkpoints; drop one"},
         {"text.yaml", 2, "text.yaml is no checkpoint; expected a folder that train --out wrote"},
         {"nowhere", 2, "nowhere is no checkpoint"},
         {".", 3, "there is no checkpoint in ."},
@@ -257,6 +317,8 @@ int main(void)
         TEST(prompts_that_cannot_be_fed_are_named),
         TEST(processes_and_workers_change_nothing),
         TEST(levels_have_prompts_of_their_own),
+        TEST(a_vocabulary_without_a_line_feed_needs_a_prompt),
+        TEST(a_run_that_ends_with_its_best_gives_that),
         TEST(terminals_get_no_control_characters),
         TEST(what_is_wrong_is_said),
     };

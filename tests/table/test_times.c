@@ -209,6 +209,46 @@ static lks_dataset *open_days(bool last)
     return data;
 }
 
+static char warned[500];
+
+static void keep_warning(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    if (level == LKS_LOG_WARN) snprintf(warned, sizeof warned, "%s", line);
+}
+
+/* Whether rows are found to be in another order than their times, and where. */
+static void goes_back(const char *rows, const char *name, const char *part)
+{
+    char text[300];
+    const char *const *found;
+    lks_context *listened;
+    warned[0] = '\0';
+    LKT_OK(lks_context_create(&listened, &(lks_context_opts){.log = keep_warning}));
+    lki_arena arena = {.context = listened};
+    snprintf(text, sizeof text, "a,t\n%s", rows);
+    open_csv(text, name);
+    LKT_OK(lki_times_of(&found, &arena, &table, name));
+    if (part == NULL)
+        assert_string_equal(warned, "");
+    else
+        assert_non_null(strstr(warned, part));
+    lki_arena_release(&arena);
+    lks_context_destroy(listened);
+    lki_table_close(&table);
+}
+
+static void times_that_go_back_are_reported(void **state)
+{
+    (void)state;
+    goes_back("1,2020-01-02\n2,2020-01-01\n", NULL,
+              "s.csv, line 3: column 't' has 2020-01-01 behind 2020-01-02, but rows of a series");
+    goes_back("1,2020-01-01\n2,2020-01-03\n3,2020-01-02\n4,2020-01-01\n", NULL, "line 4: ");
+    goes_back("1,2020-01-01\n2,2020-01-01\n3,2020-03-01\n", NULL, NULL);
+    goes_back("1,7\n2,-1e1\n3,-20\n", "t", "line 3: column 't' has -1e1 behind 7, but rows");
+    goes_back("1,0.5\n2,0.5\n3,7\n", "t", NULL);
+}
+
 /* By the time of its first target, in every part. */
 static void samples_are_called_by_their_times(void **state)
 {
@@ -243,6 +283,7 @@ int main(void)
         TEST(samples_are_called_by_their_times),
         TEST(numbers_are_times_where_they_are_named),
         TEST(what_is_named_has_times),
+        TEST(times_that_go_back_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

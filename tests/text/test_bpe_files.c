@@ -12,6 +12,10 @@
     "\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}"
 #define WITH(more) "{" PRE MODEL more "\"vocab\": {\"a\": 0}, \"merges\": []}}"
 
+#define TEMPLATE(single)                                                                           \
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [" single "]}, "
+#define WHOLE "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}"
+
 static const struct {
     const char *text, *expected;
 } lies[] = {
@@ -39,6 +43,10 @@ static const struct {
     {"{" PRE "\"normalizer\": {\"type\": \"NFC\"}, \"model\": {}}",
      "normalizer is set, which gives other tokens; expected null"},
     {"{" PRE "\"post_processor\": {\"type\": \"TemplateProcessing\"}, \"model\": {}}",
+     "post_processor is TemplateProcessing"},
+    {"{" PRE TEMPLATE("{\"SpecialToken\": {\"id\": \"a\"}}, " WHOLE) "\"model\": {}}",
+     "post_processor is TemplateProcessing"},
+    {"{" PRE TEMPLATE("{\"SpecialToken\": {\"id\": \"A\"}}") "\"model\": {}}",
      "post_processor is TemplateProcessing"},
     {"{" PRE "\"decoder\": {\"type\": \"WordPiece\"}, \"model\": {}}", "decoder is WordPiece"},
     {"{" PRE "\"added_tokens\": {}, \"model\": {\"vocab\": {}, \"merges\": []}}",
@@ -138,6 +146,15 @@ static void a_byte_without_a_token_is_named(void **state)
     assert_true(lks_tokenizer_hash(again) == lks_tokenizer_hash(t));
     assert_int_equal(lks_tokenizer_unknown(again), 0);
     lks_tokenizer_destroy(again);
+    lks_tokenizer_destroy(t);
+}
+
+static void a_template_that_adds_nothing_is_read(void **state)
+{
+    (void)state;
+    lks_tokenizer *t = open_text("{" PRE TEMPLATE(WHOLE) MODEL
+                                 "\"vocab\": {\"a\": 0, \"aa\": 1}, \"merges\": [\"a a\"]}}");
+    encodes_to(t, "aaa", "1 0");
     lks_tokenizer_destroy(t);
 }
 
@@ -262,9 +279,13 @@ static void no_memory_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(files_that_lie_are_refused),          TEST(a_byte_without_a_token_is_named),
-        TEST(added_tokens_are_found_in_two_turns), TEST(the_longest_added_token_is_taken),
-        TEST(a_hash_is_of_all_that_gives_tokens),  TEST(no_memory_is_reported),
+        TEST(files_that_lie_are_refused),
+        TEST(a_byte_without_a_token_is_named),
+        TEST(a_template_that_adds_nothing_is_read),
+        TEST(added_tokens_are_found_in_two_turns),
+        TEST(the_longest_added_token_is_taken),
+        TEST(a_hash_is_of_all_that_gives_tokens),
+        TEST(no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

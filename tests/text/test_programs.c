@@ -240,6 +240,21 @@ static void statistics_are_counted(void **state)
     expect_out("validation  3 tokens");
 }
 
+/* Without a configuration, of which one could choose another context. */
+static void a_short_text_has_statistics(void **state)
+{
+    (void)state;
+    write_text("short.txt", "a b a\n");
+    run("data stats short.txt --level word");
+    expect_ok();
+    expect_out("short.txt: 4 training tokens, in 3 samples of 1\n");
+    expect_out("\na           0      2  50.00%\n");
+    write_text("short.yaml", "data: {text: short.txt, level: word, cache: none}\nmodel: {name: "
+                             "mlp}\n");
+    run("data stats short.yaml");
+    expect(2, "choose a context of at most 3");
+}
+
 static void vocabularies_are_written(void **state)
 {
     (void)state;
@@ -342,6 +357,59 @@ static void series_have_errors_by_time(void **state)
     json_decref(json);
 }
 
+/* Squares that no exact sum has are no other number. */
+static void errors_too_large_are_no_numbers(void **state)
+{
+    (void)state;
+    char text[1000] = "a\n";
+    for (int i = 0; i < 60; i++)
+        sprintf(text + strlen(text), "%s\n", i == 55 ? "3e9" : i % 2 > 0 ? "1" : "-1");
+    write_text("s.csv", text);
+    write_text("s.yaml", "data: {series: s.csv, context: 2, horizon: 1, test_fraction: 0.2}\n"
+                         "model: {layers: [flatten, {dense: 1}]}\n");
+    run("train s.yaml --out run --quiet");
+    expect_ok();
+    run("eval s.yaml --out run");
+    expect_ok();
+    expect_out("\n1           nan  nan\n");
+    shell("sed -i s/3e9/1e9/ s.csv");
+    run("eval s.yaml --out run");
+    expect_ok();
+    assert_null(strstr(last.out, "nan"));
+}
+
+/* A text to test with is not what a network learns, where there is no other. */
+static void a_folder_has_a_text_for_training(void **state)
+{
+    (void)state;
+    write_text("x.yaml", "data: {text: x, context: 2, cache: none}\nmodel: {layers: [{embedding: "
+                         "3}]}\n");
+    shell("mkdir x && printf abcabc >x/some.txt");
+    run("train x.yaml --quiet");
+    expect_ok();
+    shell("mv x/some.txt x/some.test.txt");
+    run("train x.yaml --quiet");
+    expect(2, "data.text is a folder with 1 text file (.txt), none of them called train; give the");
+}
+
+/* As those of a table, and no mean that a configuration would take. */
+static void columns_of_series_are_listed(void **state)
+{
+    (void)state;
+    write_text("s.csv", "day,a,b\nd1,1,7\nd2,2,7\nd3,3,7\nd4,6,\n");
+    write_text("s.yaml", "data: {series: s.csv, context: 2, horizon: 1, missing: mean, targets: "
+                         "[a]}\n"
+                         "model: {layers: [flatten, {dense: 1}]}\n");
+    run("data stats s.yaml");
+    expect_ok();
+    expect_out("s.csv: 4 rows\ncolumn  mean      std  least  most  missing  texts\n"
+               "day        -        -      -     -        0      4\n"
+               "a          3  1.87083      1     6        0      -\n"
+               "b          7        0      7     7        1      -\n"
+               "\ns.yaml: 2 training samples of 2x2\n");
+    assert_null(strstr(last.out, "for a configuration"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,9 +419,13 @@ int main(void)
         TEST(what_is_by_sample_is_refused),
         TEST(samples_are_shown),
         TEST(statistics_are_counted),
+        TEST(a_short_text_has_statistics),
         TEST(vocabularies_are_written),
         TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
+        TEST(errors_too_large_are_no_numbers),
+        TEST(a_folder_has_a_text_for_training),
+        TEST(columns_of_series_are_listed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,6 +331,42 @@ static void recurrent_layers_train(void **state)
     assert_true(train(text, (const char *[]){"model.freeze=[r.weight_hh_l1]", NULL}, NULL) != hash);
 }
 
+static char warned[500];
+
+static void keep_warning(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    if (level == LKS_LOG_WARN) snprintf(warned, sizeof warned, "%s", line);
+}
+
+/* Its losses are those of a network that sees the answer. */
+static void a_network_that_looks_ahead_is_reported(void **state)
+{
+    static const char *const layers[][2] = {
+        {"{lstm: 6}, {attention: {heads: 1, causal: true}}", NULL},
+        {"{lstm: {hidden: 5, bidirectional: true}}", "lstm 'lstm_1.l0_reverse' looks ahead, at"},
+        {"{gru: {hidden: 5, reverse: true}}", "gru 'gru_1' looks ahead, at the tokens that"},
+        {"{dense: 6}, {attention: {heads: 2, name: a}}", "attention 'a' looks ahead, at the"},
+        {"{layer_norm: {dims: 2}}", "layer_norm 'layer_norm_1' looks ahead, at the tokens"},
+    };
+    (void)state;
+    write_sentences("text.txt", 3, 200);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char list[300], data[4500];
+        snprintf(list, sizeof list, "{embedding: {units: 6}}, %s, {dense: 13}", layers[i][0]);
+        snprintf(data, sizeof data, "text: '%s', level: char", in("text.txt"));
+        lks_recipe *recipe = open_recipe(recipe_text(data, list, ""));
+        warned[0] = '\0';
+        lks_recipe_log(recipe, keep_warning, NULL);
+        LKT_OK(lks_recipe_start(recipe));
+        if (layers[i][1] == NULL)
+            assert_string_equal(warned, "");
+        else
+            assert_non_null(strstr(warned, layers[i][1]));
+        lks_recipe_close(recipe);
+    }
+}
+
 /* As nanoGPT's prepare.py parts them: 1,003,854 characters and 111,540. */
 static void shakespeare_is_parted_as_nanogpt_does(void **state)
 {
@@ -389,6 +425,7 @@ int main(void)
         TEST(columns_settle_batches),
         TEST(recurrent_layers_train),
         TEST(what_does_not_go_together_is_refused),
+        TEST(a_network_that_looks_ahead_is_reported),
         TEST(the_treebank_has_its_tokens),
         TEST(shakespeare_is_parted_as_nanogpt_does),
     };

@@ -318,7 +318,7 @@ static void a_best_that_is_not_there_is_said(void **state)
     run("train c.yaml --out short --steps 3 --quiet");
     run("predict c.yaml --out short --best");
     expect(3,
-           "the run in short has no best loss: nothing has been evaluated until step 3; --last ");
+           "the run in short has no best loss: no whole epoch was evaluated until step 3; --last ");
     run("eval c.yaml --out short --best --last");
     expect(2, "--best and --last name two checkpoints");
     run("eval c.yaml --best --init mlp.safetensors");

@@ -107,6 +107,19 @@ static void validation_judges_before_the_test(void **state)
     assert_null(strstr(last.out, "accuracy"));
     assert_null(strstr(last.out, "top 5"));
     assert_true(there("c-sweep/lr=0.1/run.json"));
+    /* Of a text the likeliest token alone says little: with the larger rate more are guessed, and it is much less sure. */
+    char text[3000] = "";
+    for (int i = 0; i < 150; i++) sprintf(text + strlen(text), "%s", i % 5 > 2 ? "ab" : "aac");
+    write_text("x.txt", text);
+    write_text("x.yaml", "data: {text: x.txt, context: 8, cache: none}\nmodel: {layers: "
+                         "[{embedding: 3}]}\noptimizer: {name: sgd}\n");
+    run("sweep x.yaml --grid optimizer.lr=0.01,1000 --epochs 2 --set validation.fraction=0.2 "
+        "--out texts");
+    expect_ok();
+    expect_out("\nBest: lr=0.01 (perplexity of held back samples: ");
+    run("report texts/lr=0.01 texts/lr=1000");
+    expect_ok();
+    expect_out("\na lr=0.01 ");
     run("sweep c.yaml --grid train.hash_every=100,50 --epochs 1 --out same"); /* nobody is better */
     expect_ok();
     expect_out("\nBest: hash_every=100 (");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/context.h"
 #include "base/float.h"
 #include "numeric/decimal.h"
 
@@ -195,6 +196,7 @@ static void write_number(char out[LONGEST], int64_t units, const numbers *n)
 typedef struct column {
     int number;
     size_t bytes; /* of all its texts, with a '\0' behind each */
+    int64_t back; /* the first row whose time is before that of the row before; 0: none is */
     form form;    /* of dates; */
     instant last;
     int64_t seconds, months; /* of every step; 0: they differ */
@@ -225,6 +227,7 @@ static void follow(column *c, int64_t row, const instant *now)
     if (row == 0) return;
     const int64_t seconds = seconds_of(now) - seconds_of(&before);
     const int64_t months = months_between(&before, now);
+    if (seconds < 0 && c->back == 0) c->back = row;
     if (row == 1) {
         c->seconds = seconds;
         c->months = months;
@@ -236,6 +239,12 @@ static void follow(column *c, int64_t row, const instant *now)
 static size_t bytes_of(cursor text)
 {
     return (size_t)(text.end - text.at);
+}
+
+/* As many as a message may have. */
+static int shown_bytes(cursor text)
+{
+    return (int)(bytes_of(text) < LONGEST ? bytes_of(text) : LONGEST);
 }
 
 /* The rows from the first on that have a time. */
@@ -267,6 +276,7 @@ static int64_t take_numbers(column *out, const lki_table *table, int number)
 {
     numbers *n = &out->numbers;
     *out = (column){.number = number, .has_numbers = true, .numbers.counted = true};
+    double before = 0;
     for (int64_t row = 0; row < table->rows; row++) {
         const cursor text = text_of(table, row, number);
         const int decimals = decimals_of(text);
@@ -274,6 +284,8 @@ static int64_t take_numbers(column *out, const lki_table *table, int number)
         if (!lki_decimal_read(text.at, bytes_of(text), &value)) return row;
         n->differ = n->differ || (row > 0 && decimals != n->decimals);
         if (decimals > n->decimals) n->decimals = decimals;
+        if (row > 0 && value < before && out->back == 0) out->back = row;
+        before = value;
         out->bytes += bytes_of(text) + 1;
     }
     n->counted = n->decimals < LONGEST / 2;
@@ -363,8 +375,20 @@ static lks_status take_named(column *out, const lki_table *table, int number)
         LKS_E_FORMAT,
         "%s: column '%.60s' has '%.*s', expected times (data.time): numbers, or dates of "
         "one form such as 2016-07-01 00:00",
-        lki_table_place(table, row, place), name,
-        (int)(bytes_of(text) < LONGEST ? bytes_of(text) : LONGEST), text.at);
+        lki_table_place(table, row, place), name, shown_bytes(text), text.at);
+}
+
+/* A file with the latest rows first is learned backwards: the next row is then the one before. */
+static void warn_of_order(lks_context *context, const lki_table *table, const column *c)
+{
+    char place[LKI_TABLE_PLACE];
+    const cursor text = text_of(table, c->back, c->number);
+    const cursor before = text_of(table, c->back - 1, c->number);
+    lki_log_line(context, LKS_LOG_WARN,
+                 "%s: column '%.60s' has %.*s behind %.*s, but rows of a series are taken in their "
+                 "order; sort the file by its times, the earliest first",
+                 lki_table_place(table, c->back, place), table->column[c->number].name,
+                 shown_bytes(text), text.at, shown_bytes(before), before.at);
 }
 
 lks_status lki_times_of(const char *const **out, lki_arena *arena, const lki_table *table,
@@ -379,6 +403,7 @@ lks_status lki_times_of(const char *const **out, lki_arena *arena, const lki_tab
         if (lki_table_find(&number, table, name) != LKS_OK) return LKS_OK;
         LKI_TRY(take_named(&found, table, number));
     }
+    if (found.back > 0) warn_of_order(arena->context, table, &found);
     LKI_TRY(lki_arena_alloc(arena, &memory,
                             lki_times((size_t)table->rows + 1, sizeof(const char *)),
                             "times of a series"));

@@ -7,6 +7,8 @@
  *
  * Or it is named, and has such dates or numbers: seconds since 1970, hours 0, 1, 2, ... Their steps are constant where each
  * is exactly as much in decimals, and more than nothing.
+ *
+ * Times that go back are reported, in a warning: rows are taken in their order all the same.
  */
 #ifndef LKI_DATA_TABLE_TIMES_H
 #define LKI_DATA_TABLE_TIMES_H

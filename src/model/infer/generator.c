@@ -28,26 +28,6 @@ struct lks_generator {
 
 /* ---------------------------------------------------------------- the network */
 
-/* Whether an output of a node depends on what is behind its position. */
-static bool looks_ahead(const lki_node *node)
-{
-    switch (node->op) {
-    case LKI_OP_RNN:
-    case LKI_OP_LSTM:
-    case LKI_OP_GRU:
-        return ((const lki_recurrent *)node->attr)->opts.reverse;
-    case LKI_OP_ATTENTION:
-        return !lki_attention_of(node).causal;
-    case LKI_OP_LAYER_NORM:
-        return ((const lks_layer_norm_opts *)node->attr)->dims > 1;
-    case LKI_OP_GLOBAL_AVG_POOL: /* of all positions */
-    case LKI_OP_SELECT:          /* of one, for whoever reads it */
-        return true;
-    default:
-        return false;
-    }
-}
-
 static lks_status check_network(const lks_model *model)
 {
     const lks_graph *graph = model->program.graph;
@@ -64,13 +44,12 @@ static lks_status check_network(const lks_model *model)
                         ", a number for each token at each position",
                         lki_shape_print(out, shape, sizeof shape), in->dim[0], vocabulary);
     }
-    for (const lki_node *node = graph->first; node != NULL; node = node->next)
-        if (looks_ahead(node))
-            return LKI_FAIL(LKS_E_UNSUPPORTED,
-                            "a generator: %s '%s' looks ahead, at tokens that are not there yet; "
-                            "expected layers of one direction, and attention that is causal",
-                            lki_op_get(node->op)->name, node->name);
-    return LKS_OK;
+    const lki_node *ahead = lki_graph_looks_ahead(graph);
+    if (ahead == NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_UNSUPPORTED,
+                    "a generator: %s '%s' looks ahead, at tokens that are not there yet; expected "
+                    "layers of one direction, and attention that is causal",
+                    lki_op_get(ahead->op)->name, ahead->name);
 }
 
 static lks_status check_generator_opts(const lks_generator_opts *opts, int64_t vocabulary)

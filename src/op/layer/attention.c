@@ -166,6 +166,11 @@ static lks_tensor *attention_build(lks_graph *graph, int op, const void *attr, l
     return lks_attention(graph, x, input, opts);
 }
 
+static bool is_not_causal(const lki_node *node)
+{
+    return !lki_attention_of(node).causal;
+}
+
 const lki_op lki_op_attention = {
     .name = "attention",
     .what = "softmax of products of queries and keys, times values, in several heads",
@@ -176,6 +181,7 @@ const lki_op lki_op_attention = {
     .draws = true,
     .reads_tokens = true,
     .along = LKI_ALONG_PAST,
+    .looks_ahead = is_not_causal,
     .infer = attention_infer,
     .build = attention_build,
 };

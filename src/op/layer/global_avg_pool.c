@@ -14,6 +14,7 @@ const lki_op lki_op_global_avg_pool = {
     .what = "mean over the image, or over positions, per channel",
     .inputs = 1,
     .takes = LKI_TAKES_PLACES,
+    .looks_ahead = lki_looks_ahead,
     .infer = global_avg_pool_infer,
 };
 

@@ -42,6 +42,11 @@ static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE_NOT(lks_layer_norm_opts, bias),
 };
 
+static bool is_of_positions(const lki_node *node)
+{
+    return ((const lks_layer_norm_opts *)node->attr)->dims > 1;
+}
+
 const lki_op lki_op_layer_norm = {
     .name = "layer_norm",
     .what = "normalisation of every sample over its last dims dimensions, times weight plus bias",
@@ -49,6 +54,7 @@ const lki_op lki_op_layer_norm = {
     .attr_size = sizeof(lks_layer_norm_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .along = LKI_ALONG_EACH,
+    .looks_ahead = is_of_positions,
     .infer = layer_norm_infer,
 };
 

@@ -182,6 +182,11 @@ static const lki_attribute rnn_attributes[] = {
 };
 static const lki_attribute attributes[] = {OPTIONS};
 
+static bool goes_back(const lki_node *node)
+{
+    return ((const lki_recurrent *)node->attr)->opts.reverse;
+}
+
 #define OP(id, its_what, table)                                                                    \
     const lki_op lki_op_##id = {                                                                   \
         .name = #id,                                                                               \
@@ -189,6 +194,7 @@ static const lki_attribute attributes[] = {OPTIONS};
         .inputs = 1,                                                                               \
         .takes = LKI_TAKES_SEQUENCE,                                                               \
         .along = LKI_ALONG_PAST,                                                                   \
+        .looks_ahead = goes_back,                                                                  \
         .attr_size = sizeof(lki_recurrent),                                                        \
         .attributes = LKI_ATTRIBUTES(table),                                                       \
         .infer = id##_infer,                                                                       \

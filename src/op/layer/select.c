@@ -32,6 +32,7 @@ const lki_op lki_op_select = {
     .attr_size = sizeof(lks_select_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .at_zero = LKI_ZERO_AS_INPUT,
+    .looks_ahead = lki_looks_ahead,
     .infer = select_infer,
 };
 

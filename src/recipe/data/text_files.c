@@ -44,7 +44,7 @@ static int split_of(const char *name)
 }
 
 typedef struct found {
-    const char *split[LKI_SPLITS], *only; /* names in the folder */
+    const char *split[LKI_SPLITS], *other; /* names in the folder; of no split */
     int texts, others;
     const char *twice; /* another one of a split that has one; NULL: there is none */
     int of;
@@ -62,8 +62,8 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
         }
         const char *name = lki_heap_format(&config->heap, "%s", entry->d_name);
         const int split = split_of(name);
-        out->only = name;
         out->texts++;
+        if (split < 0) out->other = name;
         if (split < 0) continue;
         if (out->split[split] != NULL) {
             out->twice = name;
@@ -85,12 +85,12 @@ static lks_status files_of_folder(const char *out[LKI_SPLITS], lki_config *confi
         return lki_config_fail(config, LKI_KEY_DATA_TEXT,
                                "is a folder with %.100s and %.100s; give the file itself", f.twice,
                                f.split[f.of]);
-    if (f.split[0] == NULL && f.texts == 1) f.split[0] = f.only;
+    if (f.texts == 1 && f.other != NULL) f.split[0] = f.other;
     if (f.split[0] == NULL)
         return lki_config_fail(config, LKI_KEY_DATA_TEXT,
-                               "is a folder with %d text files (.txt), none of them called train; "
+                               "is a folder with %d text file%s (.txt), none of them called train; "
                                "give the file itself",
-                               f.texts);
+                               f.texts, LKI_S(f.texts));
     for (int i = 0; i < LKI_SPLITS; i++)
         if (f.split[i] != NULL && out[i] == NULL)
             out[i] = lki_heap_format(&config->heap, "%s/%s", folder, f.split[i]);

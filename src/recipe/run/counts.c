@@ -93,7 +93,10 @@ lks_status lki_table_count(lki_table_counts *out, lks_recipe *recipe, lks_contex
     *out = (lki_table_counts){0};
     lki_config *config = recipe->config;
     const bool other = test && lki_config_has(config, LKI_KEY_DATA_TEST_TABLE);
-    out->path = lki_config_text(config, other ? LKI_KEY_DATA_TEST_TABLE : LKI_KEY_DATA_TABLE);
+    const lki_key key = lki_config_has(config, LKI_KEY_DATA_SERIES) ? LKI_KEY_DATA_SERIES
+                        : other                                     ? LKI_KEY_DATA_TEST_TABLE
+                                                                    : LKI_KEY_DATA_TABLE;
+    out->path = lki_config_text(config, key);
     LKI_TRY(lki_table_csv_opts(&opts, config));
     lks_status status = lki_table_open(&table, context, out->path, &opts);
     if (status == LKS_OK) status = count_columns(out, config, &table);

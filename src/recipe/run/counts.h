@@ -19,8 +19,8 @@ typedef struct lki_table_counts {
     const lki_column_count *column;
 } lki_table_counts;
 
-/* Of all rows of data.table, or of data.test_table where there is one and the test's are wanted. It lasts as long as the
- * recipe, which has a table. */
+/* Of all rows of data.table or data.series, or of data.test_table where there is one and the test's are wanted. It lasts as long as the
+ * recipe, which has a table or a series. */
 LKS_MUSTUSE lks_status lki_table_count(lki_table_counts *out, lks_recipe *recipe,
                                        lks_context *context, bool test);
 

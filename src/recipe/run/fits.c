@@ -13,9 +13,9 @@ typedef struct fit {
 } fit;
 
 struct lki_fits {
-    const lks_unit *unit; /* [targets], or NULL: mean 0, deviation 1 */
-    int64_t targets, samples, not_finite;
-    fit fit[]; /* [targets] */
+    const lks_unit *unit;                 /* [targets], or NULL: mean 0, deviation 1 */
+    int64_t targets, samples, not_finite; /* or too large for a sum */
+    fit fit[];                            /* [targets] */
 };
 
 lks_status lki_fits_make(lki_fits **out, const lks_dataset *dataset)
@@ -35,6 +35,9 @@ void lki_fits_free(lki_fits *fits)
     free(fits);
 }
 
+/* Of a square: lki_fixed_add() would take less. */
+static const double MOST = 0x1p62;
+
 static lks_unit unit_of(const lki_fits *f, int64_t target)
 {
     return f->unit != NULL ? f->unit[target] : (lks_unit){.deviation = 1, .standardised = true};
@@ -50,7 +53,8 @@ static void add_sample(lki_fits *f, const float *output, const float *wanted)
             error /= unit.deviation;
             value = (value - unit.mean) / unit.deviation;
         }
-        if (!isfinite(error)) {
+        const double largest = fmax(fabs(error), fabs(value));
+        if (isnan(error) || largest * largest > MOST) {
             f->not_finite++;
             continue;
         }

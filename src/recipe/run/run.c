@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "core/graph.h"
 
 /* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
  * checkpoint.resume one with checkpoints of an earlier run is left alone, and with it the run stays the
@@ -236,6 +237,20 @@ static lks_status fill_opts(lks_recipe *recipe)
                                         : LKS_OK;
 }
 
+/* What a text's next token is learned from has to be in front of it. */
+static void warn_of_ahead(const lks_recipe *recipe)
+{
+    const lki_node *ahead = lki_graph_looks_ahead(recipe->session.graph);
+    if (ahead == NULL || !lki_config_has(recipe->config, LKI_KEY_DATA_TEXT) ||
+        !lki_recipe_leads(recipe))
+        return;
+    lki_recipe_say(recipe, LKS_LOG_WARN,
+                   "%s '%s' looks ahead, at the tokens that are to be predicted, so that no loss "
+                   "or perplexity of this network means anything; attention has causal: true, and "
+                   "recurrent layers are to go forward alone",
+                   lki_op_get(ahead->op)->name, ahead->name);
+}
+
 /* Data, model and its weights; processes that train together have the same. */
 static lks_status open_all(lks_recipe *recipe)
 {
@@ -244,6 +259,7 @@ static lks_status open_all(lks_recipe *recipe)
     LKI_TRY(lki_recipe_agree(recipe, lki_session_open(session, recipe->config, data)));
     LKI_TRY(lki_ranks_compare_data(recipe));
     LKI_TRY(lki_session_compile(session, 0));
+    warn_of_ahead(recipe);
     LKI_TRY(lks_recipe_init_weights(recipe));
     return lki_ranks_compare_model(recipe);
 }

@@ -47,7 +47,7 @@ static lks_status choose_step(int64_t *step, lks_recipe *recipe, lks_which which
     }
     if (!asked || found >= 0) return LKS_OK;
     return LKI_FAIL(LKS_E_IO,
-                    "the run in %.200s has no best loss: nothing has been evaluated until step "
+                    "the run in %.200s has no best loss: no whole epoch was evaluated until step "
                     "%" PRId64 "; --last takes that step's checkpoint",
                     folder, newest);
 }

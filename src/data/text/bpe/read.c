@@ -79,6 +79,17 @@ static lks_status check_byte_level(const reading *r, const json_t *root, const c
                type != NULL ? shown(name, type) : "of no type");
 }
 
+/* A template that puts nothing beside a text, as transformers writes for GPT-2's tokenizer. */
+static bool adds_nothing(const json_t *processor)
+{
+    const char *type = json_string_value(json_object_get(processor, "type"));
+    const json_t *parts = json_object_get(processor, "single");
+    const json_t *text = json_object_get(json_array_get(parts, 0), "Sequence");
+    const char *id = json_string_value(json_object_get(text, "id"));
+    return type != NULL && strcmp(type, "TemplateProcessing") == 0 && json_array_size(parts) == 1 &&
+           id != NULL && strcmp(id, "A") == 0;
+}
+
 static lks_status check_form(reading *r, const json_t *root)
 {
     static const char *const unused[] = {"dropout", "continuing_subword_prefix", "byte_fallback",
@@ -95,7 +106,8 @@ static lks_status check_form(reading *r, const json_t *root)
         LKI_TRY(check_unused(r, r->model, "model.", unused[i]));
     LKI_TRY(check_unused(r, root, "", "normalizer"));
     LKI_TRY(check_byte_level(r, root, "pre_tokenizer", true));
-    LKI_TRY(check_byte_level(r, root, "post_processor", false));
+    if (!adds_nothing(json_object_get(root, "post_processor")))
+        LKI_TRY(check_byte_level(r, root, "post_processor", false));
     LKI_TRY(check_byte_level(r, root, "decoder", false));
     if (json_is_false(json_object_get(before, "use_regex")))
         return bad(r, "pre_tokenizer.use_regex is false, expected GPT-2's expression");
