@@ -66,6 +66,19 @@ static void a_folder_may_have_a_quote(void **state)
     }
 }
 
+/* The null device is their standard input, and nothing else of the launcher's is theirs. */
+static void ranks_get_no_files_of_the_launcher(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        if (strcmp(mpi->name, "openmpi") != 0) continue; /* Hydra hands on what it has itself */
+        run("launch -n 2 --by %s --log-dir logs --program ls -- -l /proc/self/fd", mpi->name);
+        expect_ok();
+        assert_int_equal(shell("exit $(grep -c '/dev/null' logs/rank-1.log)"), 1);
+    }
+}
+
 static void a_program_needs_no_words(void **state)
 {
     (void)state;
@@ -391,7 +404,7 @@ int main(void)
         TEST(rank_0_talks_and_all_have_logs),
         TEST(ranks_divide_the_cores),
         TEST(a_folder_may_have_a_quote),
-
+        TEST(ranks_get_no_files_of_the_launcher),
         TEST(a_program_needs_no_words),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),
