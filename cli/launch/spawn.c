@@ -48,7 +48,7 @@ static void become(char **argv, const int ends[][2], const spawn_file *files, in
     sigset_t none;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, number);
-    const int nothing = open("/dev/null", O_RDONLY);
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (getppid() != parent) _exit(127);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     for (int i = 0; i < count; i++)

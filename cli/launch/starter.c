@@ -62,10 +62,11 @@ static char *in_path(cli_pool *pool, const char *name)
 }
 
 /* Whether `program --version` prints one of the words in `sign` ("a|b"). */
-static bool says(cli_pool *pool, const char *program, const char *sign)
+static bool says(cli_pool *pool, char *program, const char *sign)
 {
-    char text[4096];
-    FILE *pipe = popen(pool_format(pool, "'%s' --version 2>/dev/null </dev/null", program), "r");
+    char text[4096], *const command[] = {program, NULL};
+    FILE *pipe = popen(
+        pool_format(pool, "%s --version 2>/dev/null </dev/null", cli_words(pool, command)), "r");
     if (pipe == NULL) return false;
     text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
     pclose(pipe);

@@ -103,7 +103,10 @@ lks_status checkpoint_steps(int64_t **steps, int *count, cli_pool *pool, const c
     if (entries == NULL)
         return lks_fail(LKS_E_IO, "folder %.300s cannot be read: %s", folder, strerror(errno));
     int room = 0;
-    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(entries);
+        if (entry == NULL) break;
         const int64_t step = checkpoint_path_step_of(entry->d_name, ".json");
         if (step < 0) continue;
         if (*count == room) {
@@ -114,7 +117,10 @@ lks_status checkpoint_steps(int64_t **steps, int *count, cli_pool *pool, const c
         }
         (*steps)[(*count)++] = step;
     }
+    const int error = errno;
     closedir(entries);
+    if (error != 0)
+        return lks_fail(LKS_E_IO, "folder %.300s cannot be read: %s", folder, strerror(error));
     if (*count > 0) qsort(*steps, (size_t)*count, sizeof **steps, checkpoint_path_ascending);
     return LKS_OK;
 }

@@ -60,6 +60,7 @@ lks_status record_read(json_t **out, const char *path)
         return lks_fail(LKS_E_IO, "%.300s cannot be opened: %s", path, strerror(errno));
     errno = 0;
     json_t *json = json_loadf(file, 0, &error);
+    const bool no_memory = errno == ENOMEM; /* of which the reader may say nothing */
     const int failed = ferror(file) ? errno : 0;
     fclose(file);
     if (failed != 0) {
@@ -69,8 +70,10 @@ lks_status record_read(json_t **out, const char *path)
                         "--out or --record writes it",
                         path, strerror(failed));
     }
-    if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
+    if (no_memory) {
+        json_decref(json);
         return lks_fail(LKS_E_NOMEM, "no memory to read %.300s", path);
+    }
     if (json == NULL)
         return lks_fail(
             LKS_E_FORMAT,

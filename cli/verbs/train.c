@@ -81,7 +81,7 @@ static lks_status check_record(const training *t, const char *path)
         return LKS_OK;
     const lks_status status = record_read(&record, path);
     json_decref(record);
-    if (status == LKS_OK) return LKS_OK;
+    if (status != LKS_E_FORMAT) return status;
     return lks_fail(
         LKS_E_INVALID,
         "'%.300s' is no record of a training, and would be replaced by one; move it, or "

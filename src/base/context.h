@@ -9,6 +9,7 @@
 struct lks_context {
     lks_context_opts opts; /* with defaults filled in */
     pthread_mutex_t lock;  /* around the allocator */
+    lks_context *next;     /* of all that there are */
     char device[16];
     char fingerprint[512];
 };

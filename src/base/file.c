@@ -113,6 +113,14 @@ bool lki_folder_is(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+const struct dirent *lki_folder_next(DIR *folder, int *error)
+{
+    errno = 0; /* the end of a folder leaves it as it is */
+    const struct dirent *entry = readdir(folder);
+    *error = entry == NULL ? errno : 0;
+    return entry;
+}
+
 lks_status lki_folder_make(const char *path)
 {
     char part[PATH_MAX];

@@ -2,6 +2,8 @@
 #ifndef LKI_BASE_FILE_H
 #define LKI_BASE_FILE_H
 
+#include <dirent.h>
+
 #include <lockstep/context.h>
 
 /* The bytes of a file: mapped, or inflated into memory where it is gzip (by its first bytes,
@@ -55,6 +57,9 @@ lks_status lki_fail_io(const char *what, const char *path, int error);
 
 /* Whether it is a folder, or a link to one. */
 bool lki_folder_is(const char *path);
+
+/* The next entry of an open folder; NULL behind the last, with 0, or with why there may be more. */
+const struct dirent *lki_folder_next(DIR *folder, int *error);
 
 /* Creates a folder and its parents where missing, and sees that files can be written there. */
 lks_status lki_folder_make(const char *path);

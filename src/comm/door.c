@@ -1,12 +1,10 @@
 #include "comm/door.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -63,11 +61,8 @@ static bool door_connect(int file, uint32_t ip, uint16_t port)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = ip};
-    int error = 0;
-    socklen_t length = sizeof error;
-    if (connect(file, (const struct sockaddr *)&address, sizeof address) == 0) return true;
-    return errno == EINPROGRESS && lki_tcp_ready(file, POLLOUT, lki_seconds() + DOOR_CONNECT_S) &&
-           getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+    return lki_tcp_connect(file, (const struct sockaddr *)&address, sizeof address,
+                           lki_seconds() + DOOR_CONNECT_S);
 }
 
 /* Another process may have that port at an address that is not of rank 0's host alone. */

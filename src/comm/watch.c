@@ -56,6 +56,7 @@ struct lki_watch {
     double ran, last; /* seconds that this process ran, while others might have been heard */
     double beaten, lost_at;
     bool called;
+    bool full; /* nobody who calls can be let in: no more files may be open */
     lki_loss loss;
     atomic_bool lost, said;
 };
@@ -183,7 +184,10 @@ static void watch_accept(lki_watch *watch)
 {
     for (;;) {
         const int file = accept4(watch->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (file < 0) return;
+        if (file < 0) {
+            watch->full = errno != EAGAIN && errno != EWOULDBLOCK;
+            return;
+        }
         int place = watch->opts.size;
         for (int i = watch->opts.size; i < watch->lines; i++) {
             if (watch->line[place].file < 0) break;
@@ -244,7 +248,9 @@ static void *watch_run(void *user)
     const int timeout = look > 1e-3 ? (int)(1e3 * look) : 1;
     for (;;) {
         watch->file[0] = (struct pollfd){.fd = watch->wake, .events = POLLIN};
-        watch->file[1] = (struct pollfd){.fd = watch->listener, .events = POLLIN};
+        /* Who cannot be let in would be heard again at once: the next look is soon enough. */
+        const int caller = watch->full ? -1 : watch->listener;
+        watch->file[1] = (struct pollfd){.fd = caller, .events = POLLIN};
         for (int i = 0; i < watch->lines; i++)
             watch->file[2 + i] = (struct pollfd){.fd = watch->line[i].file, .events = POLLIN};
         (void)poll(watch->file, (nfds_t)watch->lines + 2, timeout);

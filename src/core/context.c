@@ -8,6 +8,48 @@
 #include "base/memory.h"
 #include "core/backend.h"
 
+/* All contexts. A fork takes their locks, so that none stays with a thread that the child does not have. */
+static struct {
+    pthread_mutex_t lock;
+    lks_context *first;
+} contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void context_before_fork(void)
+{
+    pthread_mutex_lock(&contexts.lock);
+    for (lks_context *c = contexts.first; c != NULL; c = c->next) pthread_mutex_lock(&c->lock);
+}
+
+static void context_after_fork(void)
+{
+    for (lks_context *c = contexts.first; c != NULL; c = c->next) pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&contexts.lock);
+}
+
+static void context_watch_forks(void)
+{
+    pthread_atfork(context_before_fork, context_after_fork, context_after_fork);
+}
+
+static void context_add(lks_context *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, context_watch_forks);
+    pthread_mutex_lock(&contexts.lock);
+    context->next = contexts.first;
+    contexts.first = context;
+    pthread_mutex_unlock(&contexts.lock);
+}
+
+static void context_remove(const lks_context *context)
+{
+    pthread_mutex_lock(&contexts.lock);
+    lks_context **at = &contexts.first;
+    while (*at != context) at = &(*at)->next;
+    *at = context->next;
+    pthread_mutex_unlock(&contexts.lock);
+}
+
 static lks_status unknown_device(const char *device)
 {
     char names[64] = "";
@@ -64,6 +106,7 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
         filled.allocator.release(filled.allocator.user, context, sizeof *context);
         return LKI_FAIL(LKS_E_NOMEM, "no resources for the context's lock");
     }
+    context_add(context);
     snprintf(context->fingerprint, sizeof context->fingerprint, "%s; %s%s%s", base, backend->name,
              library[0] != '\0' ? ": " : "", library);
     lki_log_line(context, LKS_LOG_DEBUG, "Lockstep %s, device %s; %s", lks_version(),
@@ -76,6 +119,7 @@ void lks_context_destroy(lks_context *context)
 {
     if (context == NULL) return;
     const lks_allocator allocator = context->opts.allocator;
+    context_remove(context);
     pthread_mutex_destroy(&context->lock);
     allocator.release(allocator.user, context, sizeof *context);
 }

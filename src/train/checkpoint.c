@@ -50,16 +50,16 @@ static lks_status find_before(const char *folder, int64_t limit, int64_t *out)
 {
     *out = -1;
     DIR *open = opendir(folder);
-    if (!open && errno == ENOENT) return LKS_OK;
-    if (!open) {
-        return LKI_FAIL(LKS_E_IO, "folder '%s' cannot be read: %s", folder, strerror(errno));
-    }
-    for (const struct dirent *entry; (entry = readdir(open));) {
+    int error = open ? 0 : errno;
+    if (error == ENOENT) return LKS_OK;
+    for (const struct dirent *entry; open && (entry = lki_folder_next(open, &error));) {
         const int64_t step = checkpoint_step_of(entry->d_name, RECORD);
         if (step > *out && step < limit) *out = step;
     }
-    closedir(open);
-    return LKS_OK;
+    if (open) closedir(open);
+    if (error == 0) return LKS_OK;
+    *out = -1; /* there may be a newer one among those that were not seen */
+    return LKI_FAIL(LKS_E_IO, "folder '%s' cannot be read: %s", folder, strerror(error));
 }
 
 lks_status lks_checkpoint_find(const char *folder, int64_t *step)
@@ -127,7 +127,8 @@ static int list(const char *folder, steps *records, steps *tensors)
     DIR *open = opendir(folder);
     if (!open) return errno;
     bool good = true;
-    for (const struct dirent *entry; good && (entry = readdir(open));) {
+    int error = 0;
+    for (const struct dirent *entry; good && (entry = lki_folder_next(open, &error));) {
         const int64_t record = checkpoint_step_of(entry->d_name, RECORD);
         const int64_t tensor = checkpoint_step_of(entry->d_name, TENSORS);
         if (record >= 0) good = add_step(records, record);
@@ -137,7 +138,7 @@ static int list(const char *folder, steps *records, steps *tensors)
     closedir(open);
     if (good && records->count > 0)
         qsort(records->step, records->count, sizeof *records->step, compare_steps);
-    return good ? 0 : ENOMEM;
+    return good ? error : ENOMEM;
 }
 
 /* Removes old checkpoints, and what saves and removals that were cut off have left behind. */

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "numeric/hash.h"
 #include "train/run.h"
@@ -332,28 +334,40 @@ static lks_status check_seal(const char *path, const char *text, size_t bytes)
                     path);
 }
 
+/* Whoever hears that it is no checkpoint removes it: a lack of memory is told apart. */
+static lks_status fill(const char *path, json_t *json, bool no_memory, lks_run *run,
+                       lki_identity *tensors)
+{
+    errno = 0;
+    if (json_is_integer(json_object_get(json, "lockstep_checkpoint")) &&
+        read_all(json, run, tensors))
+        return LKS_OK;
+    if (no_memory || errno == ENOMEM) return LKI_FAIL(LKS_E_NOMEM, "no memory to read '%s'", path);
+    return LKI_FAIL(LKS_E_FORMAT,
+                    "'%s' is not a checkpoint of Lockstep: an entry is missing or not valid", path);
+}
+
 lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_run *run,
                          lki_identity *tensors)
 {
     LKI_TRY(check_seal(path, text, bytes));
     const lki_text_caller caller = lki_text_enter();
-    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    bool no_memory;
+    json_t *json = lki_json_load(text, bytes, NULL, &no_memory);
     lki_text_leave(caller);
     const json_t *format = json_object_get(json, "lockstep_checkpoint");
     lks_run found = {0};
     lki_identity named;
     lks_status status = LKS_OK;
-    if (json_is_integer(format) && json_integer_value(format) > FORMAT) {
+    if (!no_memory && json_is_integer(format) && json_integer_value(format) > FORMAT) {
         const char *version = json_string_value(json_object_get(json, "version"));
         status = LKI_FAIL(LKS_E_FORMAT,
                           "'%s' has checkpoint format %lld, written by Lockstep %s; this is "
                           "Lockstep %s, which reads format %d: use the newer program",
                           path, (long long)json_integer_value(format), version ? version : "?",
                           lks_version(), FORMAT);
-    } else if (!json_is_integer(format) || !read_all(json, &found, &named)) {
-        status = LKI_FAIL(LKS_E_FORMAT,
-                          "'%s' is not a checkpoint of Lockstep: an entry is missing or not valid",
-                          path);
+    } else {
+        status = fill(path, no_memory ? NULL : json, no_memory, &found, &named);
     }
     json_decref(json);
     if (status == LKS_OK) {

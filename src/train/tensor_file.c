@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/shape.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
@@ -203,8 +204,9 @@ static lks_status parse_header(lks_tensor_file *file, const char *path)
     LKI_TRY(find_header(&file->file, path, &header_bytes));
     const char *text = (const char *)file->file.data + LENGTH_BYTES;
     json_error_t problem;
-    file->header = json_loadb(text, header_bytes, JSON_REJECT_DUPLICATES, &problem);
-    if (!file->header && json_error_code(&problem) == json_error_out_of_memory) {
+    bool no_memory;
+    file->header = lki_json_load(text, header_bytes, &problem, &no_memory);
+    if (no_memory) {
         return LKI_FAIL(LKS_E_NOMEM, "'%s': no memory for its header of %zu bytes", path,
                         header_bytes);
     }

@@ -2,7 +2,11 @@
 #include "support/test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/context.h"
 #include "base/memory.h"
@@ -196,12 +200,72 @@ static void one_call_at_a_time(void **state)
     place_check(&here);
 }
 
+static atomic_bool forked;
+
+static void *slow_alloc(void *user, size_t bytes, size_t align)
+{
+    (void)user;
+    usleep(500);
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void slow_release(void *user, void *memory, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(memory);
+}
+
+static void *allocate_all_the_time(void *argument)
+{
+    while (!atomic_load(&forked)) {
+        void *memory;
+        if (lki_alloc(argument, &memory, 1, "a block") != LKS_OK) return argument;
+        lki_free(argument, memory, 1);
+    }
+    return NULL;
+}
+
+/* A child gives back what it has, whatever a thread that it does not have was at. */
+static void a_child_may_release(void **state)
+{
+    (void)state;
+    const lks_context_opts opts = {.allocator = {.alloc = slow_alloc, .release = slow_release}};
+    lks_context *context;
+    pthread_t thread;
+    void *memory, *failed;
+    int ended = 0;
+    if (lkt_sanitized()) skip(); /* some know no fork of several threads */
+    LKT_OK(lks_context_create(&context, &opts));
+    LKT_OK(lki_alloc(context, &memory, 1, "a block"));
+    assert_int_equal(pthread_create(&thread, NULL, allocate_all_the_time, context), 0);
+    for (int i = 0; i < 10; i++) {
+        int status;
+        usleep(2000);
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(5);
+            lki_free(context, memory, 1);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        ended += status == 0;
+        if (status != 0) break;
+    }
+    atomic_store(&forked, true);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_int_equal(ended, 10);
+    lki_free(context, memory, 1);
+    lks_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocates_zeroed), cmocka_unit_test(no_memory),
-        cmocka_unit_test(arena_objects),    cmocka_unit_test(arena_strings),
-        cmocka_unit_test(arena_no_memory),  cmocka_unit_test(one_call_at_a_time),
+        cmocka_unit_test(allocates_zeroed),    cmocka_unit_test(no_memory),
+        cmocka_unit_test(arena_objects),       cmocka_unit_test(arena_strings),
+        cmocka_unit_test(arena_no_memory),     cmocka_unit_test(one_call_at_a_time),
+        cmocka_unit_test(a_child_may_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <lockstep/lockstep.h>
@@ -160,10 +163,75 @@ static void mistakes_have_sentences(void **state)
               lks_comm_make_id(id, "203.0.113.9"));
 }
 
+static void heed_nothing(int number)
+{
+    (void)number;
+}
+
+/* Joins as rank 1 where somebody listens, and says nothing; with `full` others wait there already. */
+static void wait_for_a_silent_one(bool full)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof own;
+    char id[LKS_COMM_ID];
+    int others[3];
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&own, length), 0);
+    assert_int_equal(listen(listener, full ? 0 : 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&own, &length), 0);
+    for (int i = 0; i < 3; i++) {
+        others[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (full) (void)!connect(others[i], (const struct sockaddr *)&own, length);
+    }
+    snprintf(id, sizeof id, "127.0.0.1:%d:%032d", ntohs(own.sin_port), 7);
+    joiner one = make(id, 1, 2);
+    one.opts.timeout_s = 0.3;
+    join(&one);
+    says(one.message, "Connection timed out");
+    assert_int_equal(one.status, LKS_E_TIMEOUT);
+    for (int i = 0; i < 3; i++) close(others[i]);
+    close(listener);
+}
+
+/* Of a profiler, or of a language with timers of its own. */
+static void signals_end_no_waiting(void **state)
+{
+    const struct itimerval often = {.it_interval = {.tv_usec = 5000}, .it_value = {.tv_usec = 1}};
+    struct sigaction before, action = {.sa_handler = heed_nothing, .sa_flags = SA_RESTART};
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    wait_for_a_silent_one(false);
+    wait_for_a_silent_one(true);
+    assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+}
+
+/* Nobody can be let in, which does not mend itself. */
+static void all_files_may_be_open(void **state)
+{
+    struct rlimit before;
+    char id[LKS_COMM_ID];
+    (void)state;
+    LKT_OK(lks_comm_make_id(id, NULL));
+    const int caller = call(id), next = dup(caller);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {(rlim_t)next, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    joiner first = make(id, 0, 2);
+    join(&first);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(first.status, LKS_E_COMM);
+    says(first.message, "no rank can be let in: Too many open files");
+    close(caller);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_meet),
-                                       cmocka_unit_test(strangers_are_left_out),
-                                       cmocka_unit_test(mistakes_have_sentences)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_meet), cmocka_unit_test(strangers_are_left_out),
+        cmocka_unit_test(mistakes_have_sentences), cmocka_unit_test(signals_end_no_waiting),
+        cmocka_unit_test(all_files_may_be_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/ranks/fake.h"
@@ -290,6 +292,40 @@ static void refused_periods(void **state)
               lks_comm_create(&comm, &(lks_comm_opts){.watch_s = 1.0 / 0.0}));
 }
 
+static double worked(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Somebody calls who cannot be let in: he waits, and the watch does not ask for him all the time. */
+static void all_files_may_be_open(void **state)
+{
+    (void)state;
+    const lki_watch_opts opts = {.size = 2, .period_s = PERIOD, .near = true, .spot = &spot};
+    struct rlimit before;
+    lki_watch *watch;
+    lki_door door;
+    LKT_OK(lki_watch_open(&watch, &door, &opts));
+    const int caller = socket(AF_INET, SOCK_STREAM, 0);
+    int most = caller; /* more than the watch looks at: poll() asks for that */
+    while (most < 63) most = dup(caller);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)most + 1, before.rlim_max}),
+                     0);
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = door.port, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(connect(caller, (const struct sockaddr *)&to, sizeof to), 0);
+    const double begin = worked();
+    usleep(500000);
+    const double spent = worked() - begin;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    lki_watch_end(watch, false);
+    for (int file = caller; file <= most; file++) close(file);
+    if (spent > 0.2) fail_msg("%g s of work in half a second", spent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,7 +333,7 @@ int main(void)
         cmocka_unit_test(a_pause_accuses_nobody),  cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(the_launcher_is_missed),  cmocka_unit_test(who_gives_up_is_not_lost),
         cmocka_unit_test(a_goodbye_is_no_loss),    cmocka_unit_test(refused_periods),
-        cmocka_unit_test(who_has_left_stays_away),
+        cmocka_unit_test(who_has_left_stays_away), cmocka_unit_test(all_files_may_be_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

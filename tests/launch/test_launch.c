@@ -46,6 +46,39 @@ static void ranks_divide_the_cores(void **state)
     }
 }
 
+/* An MPI may lie in a folder of any name: its own is all that tells which one a plain mpiexec is of. */
+static void a_folder_may_have_a_quote(void **state)
+{
+    (void)state;
+    char before[4096], path[4300];
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    EACH_MPI(mpi)
+    {
+        shell("mkdir -p \"o'b\"; p=$(command -v %s); printf '#!/bin/sh\\nexec %%s \"$@\"\\n' $p "
+              ">\"o'b/mpiexec\"; ln -sf /bin/true \"o'b/ssh\"; chmod +x \"o'b/mpiexec\"",
+              mpi->program);
+        snprintf(path, sizeof path, "%s", in_folder("o'b"));
+        setenv("PATH", path, 1);
+        run("launch -n 2 --by %s --program /bin/pwd", mpi->name);
+        setenv("PATH", before, 1);
+        expect_ok();
+        expect_out(folder);
+    }
+}
+
+/* The null device is their standard input, and nothing else of the launcher's is theirs. */
+static void ranks_get_no_files_of_the_launcher(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        if (strcmp(mpi->name, "openmpi") != 0) continue; /* Hydra hands on what it has itself */
+        run("launch -n 2 --by %s --log-dir logs --program ls -- -l /proc/self/fd", mpi->name);
+        expect_ok();
+        assert_int_equal(shell("exit $(grep -c '/dev/null' logs/rank-1.log)"), 1);
+    }
+}
+
 static void a_program_needs_no_words(void **state)
 {
     (void)state;
@@ -370,6 +403,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rank_0_talks_and_all_have_logs),
         TEST(ranks_divide_the_cores),
+        TEST(a_folder_may_have_a_quote),
+        TEST(ranks_get_no_files_of_the_launcher),
         TEST(a_program_needs_no_words),
         TEST(the_first_that_fails_is_named),
         TEST(one_signal_lets_all_ranks_save),

@@ -1,4 +1,7 @@
 /* tokenizer.json that lies, or is of another kind; memory that is not there. */
+#include <errno.h>
+#include <stdlib.h>
+
 #include <jansson.h>
 
 #include "text/texts.h"
@@ -274,6 +277,34 @@ static void no_memory_is_reported(void **state)
     assert_true(failures >= 8);
 }
 
+static int64_t json_allocations, json_fails_at;
+
+static void *json_malloc(size_t bytes)
+{
+    if (++json_allocations != json_fails_at) return malloc(bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* Of the JSON reader, which may lose letters of a token then. */
+static void no_memory_for_json_is_reported(void **state)
+{
+    (void)state;
+    json_malloc_t allocate;
+    json_free_t release;
+    lks_status status = LKS_E_NOMEM;
+    json_get_alloc_funcs(&allocate, &release);
+    json_set_alloc_funcs(json_malloc, free);
+    for (int64_t n = 1; status == LKS_E_NOMEM; n++) {
+        json_allocations = 0;
+        json_fails_at = n;
+        status = open_and_encode(context);
+    }
+    json_set_alloc_funcs(allocate, release);
+    assert_int_equal(status, LKS_OK);
+    assert_int_equal(json_allocations, json_fails_at - 1); /* none failed */
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -286,6 +317,7 @@ int main(void)
         TEST(the_longest_added_token_is_taken),
         TEST(a_hash_is_of_all_that_gives_tokens),
         TEST(no_memory_is_reported),
+        TEST(no_memory_for_json_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

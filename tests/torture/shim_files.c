@@ -45,6 +45,7 @@ typedef enum kind {
     REMOVE,
     CLOSE,
     LIST,
+    ENTRY,
     LOCK,
     MAP,
     STAT
@@ -60,8 +61,9 @@ static const struct kind_row {
     [FLUSH] = {"flush", EIO, true},      [SYNC] = {"sync", EIO, true},
     [SYNC_ALL] = {"syncfs", EIO, true},  [RENAME] = {"rename", EIO, false},
     [REMOVE] = {"remove", EPERM, false}, [CLOSE] = {"close", EIO, false},
-    [LIST] = {"list", EMFILE, false},    [LOCK] = {"lock", ENOLCK, false},
-    [MAP] = {"map", ENOMEM, false},      [STAT] = {"stat", EIO, false},
+    [LIST] = {"list", EMFILE, false},    [ENTRY] = {"entry", EIO, false},
+    [LOCK] = {"lock", ENOLCK, false},    [MAP] = {"map", ENOMEM, false},
+    [STAT] = {"stat", EIO, false},
 };
 
 enum { STREAM_FAILED = 0x20 }; /* ferror(), in the GNU C library */
@@ -193,6 +195,20 @@ DIR *opendir(const char *path)
     DIR *folder = fails(number, LIST) ? NULL : real(path);
     end(number, LIST, folder != NULL, path, NULL);
     return folder;
+}
+
+/* Of those of a folder, and of its end. */
+struct dirent *readdir(DIR *folder)
+{
+    NEXT(struct dirent * (*real)(DIR *), "readdir")
+    char path[PATH_MAX];
+    const int number = begin(path_of(dirfd(folder), path));
+    const bool failed = fails(number, ENTRY);
+    const int error = errno;
+    struct dirent *entry = failed ? NULL : real(folder);
+    if (failed) errno = error;
+    end(number, ENTRY, !failed, path, NULL);
+    return entry;
 }
 
 int fstat(int descriptor, struct stat *out)

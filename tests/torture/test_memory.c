@@ -69,6 +69,28 @@ static void of_threads(void **state)
     }
 }
 
+/* A checkpoint, a record or weights that are whole are not called damaged, or of another network: whoever reads that
+ * removes them. */
+static void of_one_block_of_a_reader(void **state)
+{
+    (void)state;
+    int all;
+    if (lkt_sanitized()) skip();
+    clear_attempt();
+    launch("lkt_shim_memory", NULL, "1");
+    assert_int_equal(last.code, 0);
+    launch("lkt_shim_memory", NULL, "1"); /* nothing is left to train */
+    assert_int_equal(last.code, 0);
+    assert_int_equal(sscanf(last.calls, "%d allocations", &all), 1);
+    for (int n = 1; n <= all; n += stride(1 + all / 150)) {
+        char fault[32];
+        snprintf(fault, sizeof fault, "%d memory", n);
+        launch("lkt_shim_memory", fault, "1");
+        const bool lacks = last.code == 7 || strstr(last.err, strerror(ENOMEM)) != NULL;
+        if (last.code != 0 && !lacks) BROKEN(fault, "it says that something else is wrong");
+    }
+}
+
 static int set_up(void **state)
 {
     const int result = open_scene(state);
@@ -83,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_one_block),
+        cmocka_unit_test(of_one_block_of_a_reader),
         cmocka_unit_test(of_all_from_one_on),
         cmocka_unit_test(of_threads),
     };

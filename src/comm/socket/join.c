@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 enum { SECRET = 32, PATIENCE_S = 2 }; /* hexadecimal digits; for a hello that does not come */
@@ -133,14 +132,13 @@ static int call(const lki_socket_link *link, const meeting *m, int rank, kind_of
     hello mine = {.kind = (int32_t)kind, .rank = link->rank, .size = link->size, .port = port};
     const place *to = &m->places[rank];
     memcpy(mine.secret, m->secret, SECRET);
-    *out = socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const double left = m->until - lki_seconds();
-    const struct timeval most = {.tv_sec = left > 1 ? (time_t)left : 1}; /* for connect() */
-    if (*out >= 0) setsockopt(*out, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    *out = socket(to->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) lki_tcp_hurry(*out);
-    if (*out >= 0 && connect(*out, (const struct sockaddr *)&to->address, to->length) == 0 &&
+    if (*out >= 0 &&
+        lki_tcp_connect(*out, (const struct sockaddr *)&to->address, to->length, m->until) &&
         lki_tcp_write(*out, &mine, sizeof mine, m->until))
         return 0;
+    if (errno == ETIMEDOUT) fault->code = LKS_E_TIMEOUT;
     return lki_socket_fault(fault, -1, "rank %d cannot be reached: %s", rank, reason());
 }
 
@@ -186,6 +184,12 @@ static int answer(lki_socket_link *link, const meeting *m, int fd, lki_fault *fa
     return 1;
 }
 
+/* Whoever calls would wait at the door, and be heard again at once. */
+static bool cannot_open(void)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+}
+
 /* Both connections of all ranks from `first` on. */
 static int answer_all(lki_socket_link *link, const meeting *m, int first, lki_fault *fault)
 {
@@ -198,6 +202,8 @@ static int answer_all(lki_socket_link *link, const meeting *m, int first, lki_fa
                                     link->timeout_s);
         }
         const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0 && cannot_open())
+            return lki_socket_fault(fault, -1, "no rank can be let in: %s", reason());
         if (fd < 0) continue;
         const int ours = answer(link, m, fd, fault);
         if (ours < 0) return -1;

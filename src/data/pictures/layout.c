@@ -99,10 +99,10 @@ static lks_status look_into(const walk *w, const char *folder, int depth)
     DIR *opened = opendir(folder);
     if (opened == NULL) return lki_fail_io("read the folder", folder, errno);
     lks_status status = LKS_OK;
-    errno = 0;
-    for (const struct dirent *d; status == LKS_OK && (d = readdir(opened)) != NULL; errno = 0)
+    int error = 0;
+    for (const struct dirent *d; status == LKS_OK && (d = lki_folder_next(opened, &error)) != NULL;)
         if (d->d_name[0] != '.') status = look_at(w, folder, d->d_name, depth);
-    if (status == LKS_OK && errno != 0) status = lki_fail_io("read the folder", folder, errno);
+    if (error != 0) status = lki_fail_io("read the folder", folder, error);
     closedir(opened);
     return status;
 }

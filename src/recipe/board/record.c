@@ -128,14 +128,17 @@ lks_status lki_events_cut(const char *folder, int64_t step)
 {
     char path[PATH_MAX];
     lks_status status = LKS_OK;
+    int error = 0;
     DIR *open = opendir(folder);
     if (open == NULL) return lki_fail_io("read the folder", folder, errno);
-    for (const struct dirent *entry; status == LKS_OK && (entry = readdir(open)) != NULL;) {
+    for (const struct dirent *entry;
+         status == LKS_OK && (entry = lki_folder_next(open, &error)) != NULL;) {
         if (!is_ours(entry->d_name)) continue;
         const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         status = length < 0 || length >= PATH_MAX ? lki_fail_io("read", folder, ENAMETOOLONG)
                                                   : cut_file(path, step);
     }
+    if (error != 0) status = lki_fail_io("read the folder", folder, error);
     closedir(open);
     return status;
 }

@@ -54,8 +54,9 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
 {
     *out = (found){.texts = 0};
     DIR *open = opendir(folder);
+    int error = 0;
     if (open == NULL) return lki_fail_io("open", folder, errno);
-    for (const struct dirent *entry; (entry = readdir(open)) != NULL;) {
+    for (const struct dirent *entry; (entry = lki_folder_next(open, &error)) != NULL;) {
         if (!is_text_name(entry->d_name)) {
             out->others += entry->d_name[0] != '.';
             continue;
@@ -73,6 +74,7 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
         }
     }
     closedir(open);
+    if (error != 0) return lki_fail_io("read the folder", folder, error);
     return lki_heap_status(&config->heap, LKS_OK);
 }
 

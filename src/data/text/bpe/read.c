@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "data/text/bpe/bpe.h"
 #include "data/text/utf8.h"
 #include "data/text/words.h"
@@ -400,7 +401,12 @@ lks_status lki_bpe_read(lks_tokenizer *tokenizer, const char *path, const uint8_
     LKI_TRY(lki_bpe_create(&r.bpe, tokenizer));
     if (bytes > MOST_BYTES)
         return bad(&r, "it has %zu bytes, expected at most %d", bytes, MOST_BYTES);
-    json_t *root = json_loadb((const char *)data, bytes, JSON_REJECT_DUPLICATES, &error);
+    bool no_memory;
+    json_t *root = lki_json_load(data, bytes, &error, &no_memory);
+    if (no_memory) {
+        json_decref(root);
+        return LKI_FAIL(LKS_E_NOMEM, "no memory to read '%.300s'", path);
+    }
     if (root == NULL)
         return bad(&r, "line %d is no JSON (%s)", error.line, shown(text, error.text));
     const lks_status status = read_all(&r, root);
