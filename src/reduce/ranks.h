@@ -22,8 +22,8 @@
  * combine is for several threads at once, behind a barrier; all else is one thread's. Nothing is
  * allocated behind lki_ranks_make().
  *
- * Where several hosts have several ranks each, as many, there are two rounds: ranks of a host exchange slices of their nodes
- * with each other, of which they form the maximal nodes of their host; then those that have the same slice on all hosts
+ * Where several hosts have several ranks each, as many, side by side, and slices are equal, there are two rounds: ranks of a
+ * host exchange slices of their nodes with each other, of which they form the maximal nodes of their host; then those that have the same slice on all hosts
  * exchange these. What leaves a host is then what one rank of it would send, and a rank has fewer to send to:
  *
  *     hosts             a             b          first round      second round
@@ -76,13 +76,12 @@ typedef struct lki_ranks {
     bool *absent;        /* [nodes]: no replica has a sample, in this sum */
     int buckets;
     lki_ranks_bucket *bucket;
-    void *const *base;  /* [ranks]: memory in common; NULL: there is none */
-    atomic_int notices; /* sent and received */
-    bool releases;      /* a notice is on its way that */
-    int release;        /* flies here */
-    int64_t bytes;      /* that this process has sent in this sum, but for its rounds */
-    struct lki_ranks *
-        round; /* [2]: of ranks of this host, and of one of each host; NULL: all exchange with all */
+    void *const *base;       /* [ranks]: memory in common; NULL: there is none */
+    atomic_int notices;      /* sent and received */
+    bool releases;           /* a notice is on its way that */
+    int release;             /* flies here */
+    int64_t bytes;           /* that this process has sent in this sum, but for its rounds */
+    struct lki_ranks *round; /* [2]: ranks of this host; one of each host. NULL: all at once */
 } lki_ranks;
 
 /* Rank r has the replicas border[r] .. border[r + 1] - 1, at least one, of `replicas`. */
