@@ -4,7 +4,6 @@
  * rank of each would send; and whatever fails, or flips, all hear of it.
  */
 #include "base/check.h"
-#include "comm/flight.h"
 #include "support/ranks/cuts.h"
 #include "support/ranks/small.h"
 
@@ -12,19 +11,9 @@ enum { STEPS = 5, MOST_STEPS = 8 };
 
 static int each; /* ranks of a host; set before they begin */
 
-/* Ranks of the test are threads of one process, which would be one host. */
-static void pretend(lks_comm *comm)
-{
-    for (int r = 0; comm != NULL && r < comm->size; r++)
-        comm->peers[r].machine = 1 + (uint64_t)(r / each);
-    if (comm == NULL) return;
-    comm->local_size = each;
-    comm->local_rank = comm->rank % each;
-}
-
 static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 {
-    pretend(comm);
+    if (comm != NULL) lkt_pretend_hosts(comm, each);
     opts.replicas = 13;
     opts.optim = lks_adam();
     return lkt_small_build(m, comm, opts);

@@ -49,6 +49,7 @@ typedef struct setting {
     const char *name;
     lks_optim optim;
     double clip_norm, ema_decay;
+    int each;      /* ranks of a host; 0: all are on one */
     bool two;      /* embeddings: the second one has more to gain */
     int64_t words; /* default: WORDS */
 } setting;
@@ -56,6 +57,7 @@ static setting now; /* set before ranks begin */
 
 static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 {
+    if (comm != NULL && now.each > 0) lkt_pretend_hosts(comm, now.each);
     LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.seed = 8}));
     LKI_TRY(lks_graph_create(&m->graph, m->context));
     lks_tensor *tokens = lks_input(
@@ -192,6 +194,35 @@ static void any_ranks_have_the_same_bits(void **state)
     }
 }
 
+static int runs_in_rounds(lkt_small *m, int rank, void *user)
+{
+    const lki_ranks *sums = &m->model->across->sums;
+    const int result = runs(m, rank, user);
+    LKT_CHECK(lki_ranks_rounds(sums) == 2);
+    for (int b = 0; b < sums->buckets; b++)
+        LKT_CHECK(sums->round[0].bucket[b].count == sums->bucket[b].count);
+    return result;
+}
+
+/* In two rounds, whose slices then have other sizes in every step, too. */
+static void any_hosts_have_the_same_bits(void **state)
+{
+    static const layout both[] = {{4, true, false, false, {.workers = 1}},
+                                  {4, true, false, false, {.workers = 1, .bucket_bytes = 256}}};
+    (void)state;
+    now = (setting){.optim = lks_adamw(), .clip_norm = .3};
+    expectation e = {.at_end = alone((lks_model_opts){.workers = 1})};
+    now.each = 2;
+    for (int i = 0; i < 2; i++) {
+        e.layout = &both[i];
+        lkt_small_tell(4, &(lkt_story){.build = build,
+                                       .opts = e.layout->opts,
+                                       .body = runs_in_rounds,
+                                       .user = &e,
+                                       .apart = true});
+    }
+}
+
 /* ---------------------------------------------------------------- what travels */
 
 #ifdef LKT_HAVE_CPU
@@ -314,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_have_the_same_bits),
+        cmocka_unit_test(any_hosts_have_the_same_bits),
 #ifdef LKT_HAVE_CPU
         cmocka_unit_test(rows_that_occur_travel),
         cmocka_unit_test(most_words_are_no_few),

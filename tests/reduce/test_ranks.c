@@ -40,6 +40,8 @@ typedef struct question {
     int64_t cut[BUCKETS * (MOST_RANKS + 1)]; /* [BUCKETS][ranks + 1] */
     bool gives;                              /* the negative of totals */
     int each;                                /* ranks of a host; 0: nobody asks */
+    bool
+        mixed; /* there are two hosts, which have two ranks each in turns: only 4 are side by side */
 } question;
 
 /* The definition; false where no replica of the node has a sample. */
@@ -75,6 +77,7 @@ static void draw(question *q, lkt_random *random, int64_t replicas, int ranks)
     q->gives = lkt_random_below(random, 2) == 0;
     if (lkt_random_below(random, 2) == 0) { /* hosts with as many ranks, or nearly */
         q->each = (int)lkt_random_from(random, 1, 4);
+        q->mixed = lkt_random_below(random, 4) == 0;
         q->cuts = q->gives = false;
     }
     for (int b = 0; b < BUCKETS; b++) {
@@ -200,7 +203,7 @@ static int begin(rank *self, lks_comm *comm)
 {
     const question *q = self->q;
     int host[MOST_RANKS];
-    for (int r = 0; r < q->ranks && q->each > 0; r++) host[r] = r / q->each;
+    for (int r = 0; r < q->ranks && q->each > 0; r++) host[r] = q->mixed ? r / 2 % 2 : r / q->each;
     const lki_ranks_opts opts = {.comm = comm,
                                  .backend = &adds,
                                  .replicas = q->replicas,
@@ -210,8 +213,9 @@ static int begin(rank *self, lks_comm *comm)
                                  .cut = q->cuts ? q->cut : NULL,
                                  .host = q->each > 0 ? host : NULL};
     LKT_CHECK(lki_ranks_make(&self->ranks, &self->arena, &opts) == LKS_OK);
-    const bool rounds = q->each > 1 && q->each < q->ranks && q->ranks % q->each == 0;
-    LKT_CHECK(lki_ranks_rounds(&self->ranks) == (rounds ? 2 : 1));
+    const bool rounds = q->mixed ? q->ranks == 4
+                                 : q->each > 1 && q->each < q->ranks && q->ranks % q->each == 0;
+    LKT_CHECK(lki_ranks_rounds(&self->ranks) == (rounds && q->each > 0 ? 2 : 1));
     const size_t own = (size_t)lki_ranks_own(&self->ranks) + 1;
     LKT_CHECK(lki_alloc(NULL, &self->memory, lki_ranks_bytes(&self->ranks), "received") == LKS_OK);
     self->nodes = malloc(own * FLOATS * sizeof *self->nodes);
