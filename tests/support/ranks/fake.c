@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/flight.h"
 #include "support/test.h"
 
 /* What one rank sent to another: a copy, as the sender may be gone before it is read. */
@@ -448,11 +447,4 @@ lks_status lkt_hub_join(lkt_hub *hub, int rank, const lks_comm_opts *opts, lks_c
     lks_comm_opts quiet = opts != NULL ? *opts : (lks_comm_opts){0};
     quiet.watch_s = quiet.watch_s == 0 ? -1 : quiet.watch_s;
     return lki_comm_open(out, &fake, &(seat){hub, rank}, &quiet);
-}
-
-void lkt_pretend_hosts(lks_comm *comm, int each)
-{
-    for (int r = 0; r < comm->size; r++) comm->peers[r].machine = 1 + (uint64_t)(r / each);
-    comm->local_size = each;
-    comm->local_rank = comm->rank % each;
 }

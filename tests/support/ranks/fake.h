@@ -31,9 +31,6 @@ typedef struct lkt_hub_opts {
     bool share;           /* ranks have memory in common */
 } lkt_hub_opts;
 
-/* Behind joining: so many ranks each, side by side, are on hosts of their own; all are threads of one otherwise. */
-void lkt_pretend_hosts(lks_comm *comm, int each);
-
 typedef struct lkt_hub lkt_hub;
 
 lkt_hub *lkt_hub_make(const lkt_hub_opts *opts);

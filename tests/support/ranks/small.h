@@ -50,6 +50,9 @@ typedef struct lkt_small_run {
 } lkt_small_run;
 void lkt_small_any_ranks(const lkt_small_run *run);
 
+/* Behind joining: so many ranks each, side by side, are on hosts of their own; all are threads of one otherwise. */
+void lkt_pretend_hosts(lks_comm *comm, int each);
+
 /* For bodies: rank 1 takes a step with a label that there is not. `batch` and `labels` become that. */
 int lkt_small_bad_label(lkt_small *m, int rank, lks_batch *batch, int32_t labels[SMALL_SAMPLES]);
 
