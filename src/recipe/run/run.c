@@ -251,6 +251,31 @@ static void warn_of_ahead(const lks_recipe *recipe)
                    lki_op_get(ahead->op)->name, ahead->name);
 }
 
+static bool goes_forward(const lki_node *node)
+{
+    const bool recurrent = node->op == LKI_OP_RNN || node->op == LKI_OP_LSTM ||
+                           node->op == LKI_OP_GRU;
+    return recurrent && !lki_op_get(node->op)->looks_ahead(node);
+}
+
+/* A text that ends early has padding behind it, which recurrent layers read like words. */
+static void warn_of_padding(const lks_recipe *recipe)
+{
+    if (!lki_config_has(recipe->config, LKI_KEY_DATA_TEXT_COLUMN) || !lki_recipe_leads(recipe))
+        return;
+    for (const lki_node *node = recipe->session.graph->first; node != NULL; node = node->next) {
+        if (node->op != LKI_OP_SELECT || !goes_forward(node->in[0]->node)) continue;
+        const int64_t position = ((const lks_select_opts *)node->attr)->position;
+        if (position != -1 && position != node->in[0]->shape.dim[0] - 1) continue;
+        lki_recipe_say(recipe, LKS_LOG_WARN,
+                       "%s '%s' takes the last position of %s '%s', which has read the padding "
+                       "behind texts that end early, and keeps little of them; reverse: true and "
+                       "position 0 have read them last",
+                       lki_op_get(node->op)->name, node->name,
+                       lki_op_get(node->in[0]->node->op)->name, node->in[0]->node->name);
+    }
+}
+
 /* Data, model and its weights; processes that train together have the same. */
 static lks_status open_all(lks_recipe *recipe)
 {
@@ -260,6 +285,7 @@ static lks_status open_all(lks_recipe *recipe)
     LKI_TRY(lki_ranks_compare_data(recipe));
     LKI_TRY(lki_session_compile(session, 0));
     warn_of_ahead(recipe);
+    warn_of_padding(recipe);
     LKI_TRY(lks_recipe_init_weights(recipe));
     return lki_ranks_compare_model(recipe);
 }
