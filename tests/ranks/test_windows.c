@@ -122,8 +122,8 @@ static void a_window_is_robust(void **state)
     }
     balance->least = 0;
     for (int p = 0; p < LKI_BALANCE_PARTS; p++) {
-        const int64_t steps = p == 0 ? 1 : 2;
-        balance->steps[p] = p == 7 ? 1 : steps; /* one comes yet */
+        const int64_t steps = p == 0 ? 1 : p == 7 ? 100 : 2;
+        balance->steps[p] = p == 7 ? steps - 1 : steps; /* one comes yet, however long it takes */
         balance->spent[p] = steps * 3000000;
         balance->spent[LKI_BALANCE_PARTS + p] = steps * (p % 2 == 0 ? 6000000 : 12000000);
         balance->stepped[p] = steps * 20000000;

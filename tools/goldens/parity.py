@@ -399,23 +399,28 @@ def rates(network):
     return found
 
 
-def train(network, dtype):
+def samples(network, dtype):
+    config = network["config"]
+    x = torch.from_numpy(pixels(network)).to(dtype) / 255
+    x = to_torch((x - config["data"]["mean"]) / config["data"]["std"])
+    return x, torch.from_numpy(labels(network).astype(np.int64))
+
+
+def train(network, dtype, samples_of, loss):
     """The loss of every step's batch, before the step."""
     config, start = network["config"], initial(network)
     parameters = {name: p.to(dtype).requires_grad_() for name, p in start.items()}
     optimizer, o = make_optimizer(network, parameters), config["optimizer"]
-    x = torch.from_numpy(pixels(network)).to(dtype) / 255
-    x = to_torch((x - config["data"]["mean"]) / config["data"]["std"])
-    y = torch.from_numpy(labels(network).astype(np.int64))
+    x, y = samples_of(network, dtype)
     batch = config["train"]["batch_size"]
     batches = -(-network["samples"] // batch)
     losses = []
     for step, rate in enumerate(rates(network)):
         part = slice(step % batches * batch, (step % batches + 1) * batch)
         optimizer.zero_grad()
-        loss = loss_of(network, parameters, x[part], y[part])
-        loss.backward()
-        losses.append(loss.item())
+        found = loss(network, parameters, x[part], y[part])
+        found.backward()
+        losses.append(found.item())
         if "clip_value" in o:
             torch.nn.utils.clip_grad_value_(parameters.values(), o["clip_value"])
         if "clip_norm" in o:
@@ -431,21 +436,21 @@ def is_sound(losses):
     return all(math.isfinite(v) for v in losses) and max(losses) < 10 * losses[0] + 10
 
 
-def measured(network):
+def measured(network, samples_of=samples, loss=loss_of):
     """With PyTorch's losses in float64 and float32, and the learning rates; None: does not train."""
-    exact = train(network, torch.float64)
+    exact = train(network, torch.float64, samples_of, loss)
     if not is_sound(exact):
         print(f"network {network['number']} does not train: {exact[-1]}", file=sys.stderr)
         return None
-    return network | {"loss": exact, "float32": train(network, torch.float32),
+    return network | {"loss": exact, "float32": train(network, torch.float32, samples_of, loss),
                       "lr": rates(network)}
 
 
-def networks(count):
+def networks(count, make=make_network, samples_of=samples, loss=loss_of):
     """The first `count` networks that train."""
     number = 0
     while count > 0:
-        network = measured(make_network(number))
+        network = measured(make(number), samples_of, loss)
         number += 1
         if network:
             count -= 1
