@@ -17,7 +17,7 @@
 #include <stddef.h>
 
 /* Raised by every change of what stands here: modules of another build are refused. */
-enum { LKI_TRANSPORT_ABI = 2 };
+enum { LKI_TRANSPORT_ABI = 3 };
 
 /* Bytes for that rank or from it; there may be more than an int can count. */
 typedef struct lki_piece {
