@@ -37,6 +37,28 @@ static bool read_cell(const json_t *list, int64_t out[3])
     return out[0] < MOST_CLASSES && out[1] < MOST_CLASSES;
 }
 
+/* What follows from the matrix. */
+static bool count_classes(scores *s, cli_pool *pool)
+{
+    const int64_t classes = s->of.classes;
+    int64_t *counts = pool_alloc(pool, 3 * (size_t)classes * sizeof *counts);
+    if (counts == NULL) return false;
+    memset(counts, 0, 3 * (size_t)classes * sizeof *counts);
+    s->of.right = counts;
+    s->of.given = counts + classes;
+    s->of.there = counts + 2 * classes;
+    for (int64_t c = 0; c < classes; c++)
+        for (int64_t g = 0; g < classes; g++) {
+            const int64_t samples = s->of.confusion[c * classes + g];
+            s->of.right[c] += c == g ? samples : 0;
+            s->of.given[g] += samples;
+            s->of.there[c] += samples;
+            s->correct += c == g ? samples : 0;
+            s->samples += samples;
+        }
+    return true;
+}
+
 static void print_classes(const json_t *record, const json_t *cells, cli_pool *pool)
 {
     const json_t *names = json_object_get(record, "class_names");
@@ -59,6 +81,9 @@ static void print_classes(const json_t *record, const json_t *cells, cli_pool *p
     for (int64_t c = 0; c < s.of.classes; c++)
         name[c] = json_string_value(json_array_get(names, (size_t)c));
     s.name = name;
+    if (!count_classes(&s, pool)) return;
+    scores_print_classes(&s, pool);
+    say("%s", "");
     scores_print_confusion(&s, pool);
 }
 

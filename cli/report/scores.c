@@ -150,7 +150,7 @@ static const char *class_title(const scores *s, cli_pool *pool, int64_t class)
     return named ? pool_format(pool, "%" PRId64 " %s", class, name) : name;
 }
 
-static void print_classes(const scores *s, cli_pool *pool)
+void scores_print_classes(const scores *s, cli_pool *pool)
 {
     enum { COLUMNS = 5 };
     const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
@@ -238,7 +238,7 @@ void scores_print(const scores *s, cli_pool *pool)
     if (s->of.classes > 5) /* of five, all are among them */
         say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
             100 * quotient(s->top5, s->samples));
-    print_classes(s, pool);
+    scores_print_classes(s, pool);
     if (s->of.classes > SHOWN) {
         say("\n%" PRId64 " classes, the most frequent mistakes (--format json has all):",
             s->of.classes);
