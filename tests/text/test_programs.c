@@ -389,7 +389,7 @@ static void a_folder_has_a_text_for_training(void **state)
     expect_ok();
     shell("mv x/some.txt x/some.test.txt");
     run("train x.yaml --quiet");
-    expect(2, "data.text is a folder with 1 text file (.txt), none of them called train; give the");
+    expect(2, "data.text is a folder with 1 text file (.txt), none of them called train; give one");
 }
 
 /* As those of a table, and no mean that a configuration would take. */

@@ -91,8 +91,8 @@ static lks_status files_of_folder(const char *out[LKI_SPLITS], lki_config *confi
     if (f.split[0] == NULL)
         return lki_config_fail(config, LKI_KEY_DATA_TEXT,
                                "is a folder with %d text file%s (.txt), none of them called train; "
-                               "give the file itself",
-                               f.texts, LKI_S(f.texts));
+                               "give one of them, or all in one file (cat %.200s/*.txt >all.txt)",
+                               f.texts, LKI_S(f.texts), folder);
     for (int i = 0; i < LKI_SPLITS; i++)
         if (f.split[i] != NULL && out[i] == NULL)
             out[i] = lki_heap_format(&config->heap, "%s/%s", folder, f.split[i]);
