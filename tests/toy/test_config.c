@@ -184,6 +184,13 @@ static void passes_are_timed(void **state)
     run("bench digits.yaml --passes --seconds 0.05");
     expect_ok();
     assert_non_null(strstr(last.out, "Average backward params pass time: "));
+    /* Tables of --profile are of steps. */
+    run("bench digits.yaml --passes --profile --seconds 0.05");
+    expect(2, "--profile is of whole steps, but --passes times the three passes by themselves; "
+              "drop one of both");
+    run("bench network_config.txt --profile --seconds 0.05");
+    expect(2, "but of this network's file bench times the three passes by themselves; drop "
+              "--profile");
 }
 
 static json_int_t count_of(const char *options, const char *key)
