@@ -322,6 +322,15 @@ static void mistakes_have_file_line_and_key(void **state)
     refuses("n.json",
             "{\"network\": {},\n \"conv_layers\": [{\"out_channels\": 3, \"kernel_size\": 0}]}",
             "n.json:2: kernel_size is '0', expected an integer from 1");
+    refuses("n.json",
+            "{\"network\": {}, \"conv_layers\": [{\"out_channels\": 3, \"kernel_size\": \"abc\"}]}",
+            "n.json:1: kernel_size is '\"abc\"', expected an integer from 1");
+    refuses("n.json", "{\"network\": {\"num_classes\": \"3\"}}",
+            "n.json:1: num_classes is '\"3\"', expected");
+    refuses("n.json", "{\"network\": {\"num_classes\": [3]}}",
+            "n.json:1: num_classes is '[...]', expected");
+    refuses("n.json", "{\"network\": {\"num_classes\": {}}}",
+            "n.json:1: num_classes is '{...}', expected");
     refuses("n.json", "{\"network\": {},\n \"fc_layers\": 3}", "n.json:2: fc_layers is not [...]");
     refuses("n.json", "{\"network\": {},\n \"layers\": 3}", "n.json:2: unknown key 'layers'");
 }
