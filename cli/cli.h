@@ -232,6 +232,8 @@ LKS_MUSTUSE lks_status cli_split_data(lks_dataset **out, const cli_split *split,
 const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data);
 /* What a number that the network has stands for. */
 double cli_in_units(const lks_unit *unit, float number);
+/* What the number is in its unit, as the shortest decimal that is the same number when it is standardised again. */
+double cli_shortened(const lks_unit *unit, float number);
 
 /* A number from 1 to `most` behind an option, whose `name` is for the sentence; *out stays where it is not given. */
 LKS_MUSTUSE lks_status cli_count(int64_t *out, const cli_args *cli, cli_local local,

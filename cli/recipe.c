@@ -232,6 +232,19 @@ double cli_in_units(const lks_unit *unit, float number)
     return unit->standardised ? unit->mean + unit->deviation * (double)number : (double)number;
 }
 
+double cli_shortened(const lks_unit *unit, float number)
+{
+    const double value = cli_in_units(unit, number);
+    for (int digits = 6; digits < 17; digits++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        const double found = strtod(text, NULL);
+        const double again = unit->standardised ? (found - unit->mean) / unit->deviation : found;
+        if ((float)again == number) return found;
+    }
+    return value;
+}
+
 const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data)
 {
     const int64_t classes = lks_dataset_get_info(data).classes;

@@ -239,7 +239,9 @@ const cli_option cli_options[] = {
     LOCAL("table", 0, "FILE", VERB_PREDICT, TABLE,
           "a table with the columns of data.table, which needs no targets nor data.table itself, "
           "or of data.series, whose next times are forecast; default: the samples of --split"),
-    LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
+    LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT,
+          "text, csv, json, or npy: the numbers that csv has of them, as NumPy reads them; default "
+          "text"),
     LOCAL("format", 0, "FORMAT", VERB_PS, FORMAT, "text, or json: an object a line; default text"),
     LOCAL("yes", 'y', NULL, VERB_STOP, YES, "do not ask"),
     LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),

@@ -15,6 +15,7 @@ typedef struct data_source {
     lks_dataset *data;          /* the split that --test asks for */
     const lki_published *known; /* NULL: nothing */
     const char *split;          /* "training" or "test" */
+    bool configured;            /* by a file, which `what` is */
 } data_source;
 /* But for `data`. */
 LKS_MUSTUSE lks_status data_configure(data_source *out, const cli_args *cli, const char *what);

@@ -1,6 +1,7 @@
 /*
- * lockstep data check: looks at every file of a folder, says what it is, what is wrong with it and
- * what to do. Each finding is a line of the result; the first that is wrong decides the exit code.
+ * lockstep data check: looks at every file of a folder, given or named by a configuration, says what
+ * it is, what is wrong with it and what to do. Each finding is a line of the result; the first that
+ * is wrong decides the exit code.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -325,13 +326,48 @@ static lks_status check_folder(check *c, const char *folder)
                     TEXT_S(c->wrong), c->folder, c->wrong == 1 ? "is" : "are");
 }
 
+static lks_status no_folder(const char *name)
+{
+    return lks_fail(LKS_E_INVALID,
+                    "%s has no folder: neither XDG_DATA_HOME nor HOME is set; give the folder "
+                    "instead",
+                    name);
+}
+
+/* What a configuration names, opened: files of images, or what is drawn. */
+static lks_status check_named(const cli_args *cli, const data_source *source, const char *what)
+{
+    const lki_published *known = source->known;
+    const char *folder = lks_recipe_folder(source->recipe);
+    if (known != NULL && known->files == NULL) {
+        say("%s: its data, %s, is drawn by the program, there is nothing to check",
+            text_clean(cli->pool, what), known->name);
+        return LKS_OK;
+    }
+    if (folder == NULL) return no_folder(lks_recipe_text(source->recipe, "data.name"));
+    check c = {.pool = cli->pool, .context = source->context, .known = known, .compares = true};
+    return check_folder(&c, folder);
+}
+
+/* False: it is no configuration. */
+static bool check_configuration(lks_status *status, const cli_args *cli, const char *what)
+{
+    data_source source;
+    const bool configured = data_configure(&source, cli, what) == LKS_OK && source.configured;
+    if (configured) *status = check_named(cli, &source, what);
+    data_close(&source);
+    return configured;
+}
+
 lks_status data_check(const cli_args *cli, const char *what)
 {
     lks_recipe *recipe;
     lks_status found;
     const lki_published *known = lki_published_find_word(what);
     const char *folder = what;
-    if (known == NULL && (data_text_check(&found, cli, what) || data_rows_check(&found, cli, what)))
+    if (known == NULL &&
+        (data_text_check(&found, cli, what) || data_rows_check(&found, cli, what) ||
+         check_configuration(&found, cli, what)))
         return found;
     if (known != NULL && known->files == NULL)
         return lks_fail(
@@ -343,11 +379,7 @@ lks_status data_check(const cli_args *cli, const char *what)
     if (status == LKS_OK && known != NULL) {
         status = lks_recipe_option(recipe, "data.name", known->name, "data");
         folder = status == LKS_OK ? lks_recipe_folder(recipe) : NULL;
-        if (status == LKS_OK && folder == NULL)
-            status = lks_fail(LKS_E_INVALID,
-                              "%s has no folder: neither XDG_DATA_HOME nor HOME is set; give the "
-                              "folder instead",
-                              what);
+        if (status == LKS_OK && folder == NULL) status = no_folder(what);
     }
     lks_context *context = NULL;
     if (status == LKS_OK) status = lks_context_create(&context, &say_logged);

@@ -80,6 +80,7 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
     const bool network = regular && is_data_file(what) &&
                          cli_configure(&out->recipe, cli, what) == LKS_OK;
     const bool file = network || (regular && !is_data_file(what));
+    out->configured = file;
     lks_status status = network ? LKS_OK : cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
         status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");

@@ -6,10 +6,11 @@
 
 #include "cli/cli.h"
 #include "cli/data/images.h"
+#include "cli/out/array.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
 
-typedef enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON } format;
+typedef enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON, FORMAT_NPY } format;
 
 typedef struct table {
     format format;
@@ -28,26 +29,14 @@ typedef struct table {
     const cli_images *images;      /* where they are images */
     int64_t bad, good;             /* of these */
     cli_pool *pool;
-    int used; /* of the line */
+    int used;    /* of the line */
+    array array; /* what is written at the end, of .npy */
 } table;
 
 /* Columns of the widest value, or of the title. */
 enum { CLASS_WIDTH = 5, SHARE_WIDTH = 11, NUMBER_WIDTH = 15 };
 
-/* What the number is in its unit, as the shortest decimal that is the same number when it is standardised again. */
 static const lks_unit plain;
-static double shortened(const lks_unit *unit, float number)
-{
-    const double value = cli_in_units(unit, number);
-    for (int digits = 6; digits < 17; digits++) {
-        char text[40];
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        const double found = strtod(text, NULL);
-        const double again = unit->standardised ? (found - unit->mean) / unit->deviation : found;
-        if ((float)again == number) return found;
-    }
-    return value;
-}
 
 /* Begins a line; text for people on a terminal has columns, all else one byte between fields. */
 static void put_field(table *t, int width, const char *text)
@@ -83,7 +72,7 @@ static void put_sample_titles(table *t)
 static void predict_print_head(table *t)
 {
     char title[TEXT_NUMBER_SIZE];
-    if (t->format == FORMAT_JSON) return;
+    if (t->format >= FORMAT_JSON) return;
     put_sample_titles(t);
     put_field(t, CLASS_WIDTH, "class");
     if (t->class_name != NULL) put_field(t, t->name_width, "name");
@@ -161,7 +150,7 @@ static const char *target_name(const table *t, int64_t target)
 
 static void print_numbers_head(table *t)
 {
-    if (t->format == FORMAT_JSON) return;
+    if (t->format >= FORMAT_JSON) return;
     put_sample_titles(t);
     for (int64_t i = 0; i < t->width; i++) put_name(t, NUMBER_WIDTH, target_name(t, i));
     for (int64_t i = 0; t->labels && i < t->width; i++)
@@ -176,7 +165,7 @@ static void print_numbers(table *t, const lks_prediction *p)
     put_sample(t, p);
     for (int k = 0; k < (t->labels ? 2 : 1); k++)
         for (int64_t i = 0; i < t->width; i++) {
-            const double value = shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
+            const double value = cli_shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
             put_field(t, NUMBER_WIDTH, lks_text_number(number, value));
         }
     end_line(t);
@@ -191,7 +180,7 @@ static void print_numbers_json(const table *t, const lks_prediction *p)
         for (int64_t i = 0; i < t->width; i++)
             json_object_set_new(
                 values, target_name(t, i),
-                text_json_real(shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i])));
+                text_json_real(cli_shortened(&t->unit[i], (k == 0 ? p->output : p->wanted)[i])));
         json_object_set_new(line, k == 0 ? "predicted" : "true", values);
     }
     text_say_json(line, 0);
@@ -209,9 +198,9 @@ static void predict_print_row(table *t, const lks_prediction *p)
     if (t->labels) put_int(t, CLASS_WIDTH, p->label);
     for (int64_t i = 0; t->probabilities && i < t->width; i++)
         put_field(t, NUMBER_WIDTH - 1,
-                  lks_text_number(number, shortened(&plain, (float)p->softmax[i])));
+                  lks_text_number(number, cli_shortened(&plain, (float)p->softmax[i])));
     for (int64_t i = 0; t->outputs && i < t->width; i++)
-        put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened(&plain, p->output[i])));
+        put_field(t, NUMBER_WIDTH, lks_text_number(number, cli_shortened(&plain, p->output[i])));
     end_line(t);
 }
 
@@ -227,12 +216,24 @@ static void predict_print_json(const table *t, const lks_prediction *p)
         if (!(k == 0 ? t->probabilities : t->outputs)) continue;
         json_t *list = json_array();
         for (int64_t i = 0; i < t->width; i++)
-            json_array_append_new(list, text_json_real(shortened(
+            json_array_append_new(list, text_json_real(cli_shortened(
                                             &plain, k == 0 ? (float)p->softmax[i] : p->output[i])));
         json_object_set_new(line, k == 0 ? "probabilities" : "outputs", list);
     }
     text_say_json(line, 0);
     json_decref(line);
+}
+
+/* The numbers of a line that are predicted, in its order. */
+static void keep_row(table *t, const lks_prediction *p)
+{
+    if (t->unit == NULL) {
+        array_add(&t->array, (double)p->best);
+        array_add(&t->array, p->softmax[p->best]);
+    }
+    for (int64_t i = 0; t->probabilities && i < t->width; i++) array_add(&t->array, p->softmax[i]);
+    for (int64_t i = 0; (t->unit != NULL || t->outputs) && i < t->width; i++)
+        array_add(&t->array, cli_shortened(t->unit != NULL ? &t->unit[i] : &plain, p->output[i]));
 }
 
 /* Whether the sample is a picture that cannot be read, which is named. */
@@ -250,7 +251,9 @@ static void predict_print(void *user, const lks_prediction *prediction)
 {
     table *t = user;
     if (is_bad(t, prediction)) return;
-    if (t->unit != NULL && t->format == FORMAT_JSON)
+    if (t->format == FORMAT_NPY)
+        keep_row(t, prediction);
+    else if (t->unit != NULL && t->format == FORMAT_JSON)
         print_numbers_json(t, prediction);
     else if (t->unit != NULL)
         print_numbers(t, prediction);
@@ -263,15 +266,15 @@ static void predict_print(void *user, const lks_prediction *prediction)
 /* --format, or else log.format. */
 static lks_status read_format(format *out, const cli_args *cli, const lks_recipe *recipe)
 {
-    static const char *const names[] = {"text", "csv", "json"};
+    static const char *const names[] = {"text", "csv", "json", "npy"};
     const char *wanted = cli->local[LOCAL_FORMAT];
     const char *name = wanted != NULL ? wanted : lks_recipe_text(recipe, "log.format");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (strcmp(names[i], name) != 0) continue;
         *out = (format)i;
-        return LKS_OK;
+        return *out == FORMAT_NPY ? array_check_place() : LKS_OK;
     }
-    return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv or json", name);
+    return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv, json or npy", name);
 }
 
 /* --count and --format, and how wide the columns are. */
@@ -356,7 +359,12 @@ static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *d
     t->texts = lks_dataset_tokenizer(data) != NULL;
     widen_samples(t, samples < count ? samples : count);
     (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
-    return lks_recipe_predict(recipe, data, count, predict_print, t);
+    const int64_t classes = t->unit == NULL ? 2 + t->width * (t->probabilities + t->outputs) : 0;
+    if (t->format == FORMAT_NPY)
+        array_begin(&t->array, t->pool, samples < count ? samples : count,
+                    t->unit != NULL ? t->width : classes);
+    const lks_status status = lks_recipe_predict(recipe, data, count, predict_print, t);
+    return status == LKS_OK && t->format == FORMAT_NPY ? array_print(&t->array) : status;
 }
 
 /* What is predicted: samples of a file, or a split of the data, which is there once weights are loaded. */

@@ -90,12 +90,13 @@ typedef struct lks_idx_info {
 } lks_idx_info;
 LKS_API LKS_MUSTUSE lks_status lks_idx_check(lks_idx_info *out, lks_context *context,
                                              const char *path, int64_t classes);
-/* For looking at the files: `path` of the number-th (from 0, best first) in `folder` itself that may
- * be the images or the labels of a split; false: there are not so many. And the places below a
- * folder where they may lie: "", "/MNIST/raw", ..., NULL after the last. */
+/* For looking at the files: `path` of the number-th (from 0, best first) in `folder` itself that may be the images or the
+ * labels of a split; false: there are not so many. And the places below a folder where they may lie: "", ..., or NULL. */
 LKS_API bool lks_idx_find(char *path, size_t size, const char *folder, bool test_split, bool labels,
                           int number);
 LKS_API const char *lks_idx_place(int number);
+enum { LKS_NPY_HEAD = 512 }; /* What an .npy file of floats begins with, and how long that is. */
+LKS_API size_t lks_npy_head(uint8_t out[LKS_NPY_HEAD], int64_t rows, int64_t columns);
 
 /*
  * Packs pictures of one's own into a file that lks_dataset_open_folder() reads: JPEG and PNG become red, green and blue

@@ -24,7 +24,7 @@ typedef struct lki_cifar_place {
     char path[LKI_CIFAR_PATH]; /* of the archive, or of the folder of loose files */
 } lki_cifar_place;
 
-/* Where the split is: loose files before an archive, the binary version before Python's. False: nowhere. */
+/* Where the split is, in a folder or in an archive itself: loose files before an archive, the binary version before Python's. False: nowhere. */
 bool lki_cifar_find(lki_cifar_place *out, const char *folder, bool test_split);
 
 /* The path of a loose file, plain before .gz; false: it is not there, or the path is too long. */

@@ -2,6 +2,7 @@
 #include "data/cifar.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const lki_cifar_layout layouts[] = {
@@ -66,6 +67,17 @@ static bool cifar_has_loose(lki_cifar_place *out, const lki_cifar_layout *layout
     return false;
 }
 
+/* Whether the path is that of an archive itself, by its name. */
+static bool is_archive(const char *path, const char *archive)
+{
+    struct stat about;
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const size_t length = strlen(archive);
+    return strlen(path) < LKI_CIFAR_PATH && strncmp(name, archive, length) == 0 &&
+           (name[length] == '\0' || strcmp(name + length, ".gz") == 0) && stat(path, &about) == 0 &&
+           S_ISREG(about.st_mode);
+}
+
 bool lki_cifar_find(lki_cifar_place *out, const char *folder, bool test_split)
 {
     for (int i = 0; i < LAYOUTS; i++) {
@@ -75,6 +87,9 @@ bool lki_cifar_find(lki_cifar_place *out, const char *folder, bool test_split)
     for (int i = 0; i < LAYOUTS; i++) {
         *out = (lki_cifar_place){.layout = &layouts[i], .test_split = test_split, .archived = true};
         if (lki_cifar_file(out->path, sizeof out->path, folder, layouts[i].archive)) return true;
+        if (!is_archive(folder, layouts[i].archive)) continue;
+        snprintf(out->path, sizeof out->path, "%s", folder);
+        return true;
     }
     return false;
 }

@@ -233,6 +233,11 @@ static void predictions_stand_in_columns(void **state)
         assert_int_equal(number % lines, 0);
         assert_true(number > 11 * lines); /* samples of two digits, too */
     }
+    int code;
+    const char *seen = on_terminal_until(0, &code, 80, true,
+                                         "predict c.yaml --init mlp.safetensors --format npy");
+    assert_int_equal(code, 2);
+    assert_non_null(strstr(seen, "--format npy writes the bytes of an array, and standard"));
     run("predict c.yaml --init mlp.safetensors --count 1");
     expect_out("sample\tclass\tprobability\tlabel\n0\t");
 }

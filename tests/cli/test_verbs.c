@@ -109,7 +109,7 @@ static void predictions_tell_all_they_know(void **state)
     run("predict c.yaml --init mlp.safetensors --outputs --count 1");
     expect_out("sample\tclass\tprobability\tlabel\ty0\ty1\t");
     run("predict c.yaml --init mlp.safetensors --format xml");
-    expect(2, "--format is 'xml', expected text, csv or json");
+    expect(2, "--format is 'xml', expected text, csv, json or npy");
 }
 
 static void written_digits_are_the_embedded_ones(void **state)

@@ -98,6 +98,26 @@ static void reads_archives(void **state)
     expect_samples(true, 0, 11, 2);
 }
 
+/* In the place of a folder, by the name that it is published under. */
+static void reads_an_archive_itself(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cifar-10-python.tar.gz", "cifar-10-python.tar"};
+    make_archive("cifar-10-batches-py/", "", true);
+    write_packed(names[0], archive.data, archive.count);
+    write_file(names[1], archive.data, archive.count);
+    for (int i = 0; i < 2; i++) {
+        lks_dataset *set;
+        assert_true(lks_dataset_folder_has(in(names[i]), false));
+        LKT_OK(lks_dataset_open_folder(&set, context, in(names[i]), true, 0));
+        assert_int_equal(lks_dataset_get_info(set).samples, 2);
+        assert_string_equal(lks_dataset_name(set), in(names[i]));
+        lks_dataset_destroy(set);
+    }
+    write_file("cifar-10-python.tar.xz", archive.data, archive.count);
+    assert_false(lks_dataset_folder_has(in("cifar-10-python.tar.xz"), false));
+}
+
 static void says_what_is_wrong_with_archives(void **state)
 {
     (void)state;
@@ -235,6 +255,7 @@ int main(void)
         TEST(reads_binary_files),
         TEST(reads_both_labels),
         TEST(reads_archives),
+        TEST(reads_an_archive_itself),
         TEST(says_what_is_wrong_with_archives),
         TEST(says_what_is_wrong_with_records),
         TEST(says_what_is_wrong_with_pickles),

@@ -40,6 +40,21 @@ static void assert_near(double found, double expected)
         fail_msg("found %.9g, expected %.9g", found, expected);
 }
 
+/* What predict --format npy wrote to p.npy: so many rows of so many columns. */
+static void read_array(const char *shape, float *out, size_t count)
+{
+    char head[128];
+    FILE *file = fopen(in_folder("p.npy"), "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    assert_memory_equal(head, "\x93NUMPY\1\0v\0{'descr': '<f4', 'fortran_order': False, ", 51);
+    head[sizeof head - 1] = '\0';
+    if (strstr(head + 10, shape) == NULL) fail_msg("%s, expected %s", head + 10, shape);
+    assert_int_equal(fread(out, sizeof *out, count, file), count);
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+}
+
 /* Predictions are read from the CSV, as pandas would; the table has the values that they are compared with. */
 static void fits_are_those_of_predictions(void **state)
 {
@@ -50,6 +65,7 @@ static void fits_are_those_of_predictions(void **state)
     write_table(y);
     for (int k = 0; k < 2; k++) {
         double n = 0, errors[2] = {0}, squares[2] = {0}, sum[2] = {0}, sum2[2] = {0};
+        float array[18][2];
         char config[512];
         snprintf(config, sizeof config,
                  "data: {table: t.csv, targets: [small, 'large, too'], test_fraction: 0.3, "
@@ -59,6 +75,9 @@ static void fits_are_those_of_predictions(void **state)
         write_text("c.yaml", config);
         run("train c.yaml --out o%d", k);
         expect_ok();
+        assert_int_equal(
+            shell("'%s' predict c.yaml --out o%d --format npy >p.npy 2>err.txt", program(), k), 0);
+        read_array("'shape': (18, 2), }", &array[0][0], 18 * 2);
         run("predict c.yaml --out o%d --format csv", k);
         expect_ok();
         char *line = strtok(last.out, "\n");
@@ -70,6 +89,7 @@ static void fits_are_those_of_predictions(void **state)
                 sscanf(line, "%d,%lf,%lf,%lf,%lf", &row, &out[0], &out[1], &wide[0], &wide[1]), 5);
             for (int t = 0; t < 2; t++) {
                 assert_near(wide[t], y[row][t]);
+                assert_true(array[(int)n][t] == (float)out[t]);
                 errors[t] += fabs(out[t] - y[row][t]);
                 squares[t] += (out[t] - y[row][t]) * (out[t] - y[row][t]);
                 sum[t] += y[row][t];
@@ -94,6 +114,39 @@ static void fits_are_those_of_predictions(void **state)
     expect_out("\"predicted\": {\"small\": ");
     run("predict c.yaml --out o1 --outputs");
     expect(2, "--probabilities and --outputs are of classes, but this data has none");
+}
+
+/* As CSV has them: class and probability, then those that are asked for, without the label. */
+static void predictions_of_classes_are_an_array(void **state)
+{
+    (void)state;
+    float array[3][22];
+    write_text("d.yaml", "data: {name: digits, samples: 30, test_samples: 5}\n"
+                         "model: {name: mlp, hidden: [8]}\ntrain: {steps: 2, batch_size: 10}\n");
+    run("train d.yaml --out o");
+    expect_ok();
+    assert_int_equal(shell("'%s' predict d.yaml --out o --count 3 --format npy --outputs "
+                           "--probabilities >p.npy 2>err.txt",
+                           program()),
+                     0);
+    read_array("'shape': (3, 22), }", &array[0][0], 3 * 22);
+    run("predict d.yaml --out o --count 3 --format csv --outputs --probabilities");
+    expect_ok();
+    char *line = strtok(last.out, "\n");
+    for (int row = 0; row < 3; row++) {
+        line = strtok(NULL, "\n");
+        assert_non_null(line);
+        const char *at = line;
+        for (int column = -1; column < 23; column++, at += strcspn(at, ",") + 1) {
+            const float found = strtof(at, NULL);
+            if (column == 1) assert_true(fabsf(array[row][1] - found) < 1e-6f);
+            if (column == 0) assert_true(array[row][0] == found);
+            if (column > 2) assert_true(array[row][column - 1] == found); /* behind the label */
+        }
+    }
+    assert_int_equal(shell("'%s' predict d.yaml --out o --count 3 --format npy >p.npy", program()),
+                     0);
+    read_array("'shape': (3, 2), }", &array[0][0], 3 * 2);
 }
 
 /* Where the values of a test are all the same, R2 is none, whatever roundings make of their sums; and numbers larger than what a float
@@ -213,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_are_those_of_predictions),
+        cmocka_unit_test(predictions_of_classes_are_an_array),
         cmocka_unit_test(values_that_are_close_are_told_apart),
         cmocka_unit_test(statistics_are_those_of_the_columns),
         cmocka_unit_test(diabetes_is_learned_as_by_pytorch),

@@ -247,7 +247,7 @@ static void folders_have_splits(void **state)
 static void what_does_not_go_together_is_refused(void **state)
 {
     (void)state;
-    static const struct {
+    struct {
         const char *set, *expected;
     } cases[] = {
         {"data.words=5", "data.words is for data.level: word"},
@@ -264,9 +264,16 @@ static void what_does_not_go_together_is_refused(void **state)
         {"data.valid_text=/nowhere.txt", "/nowhere.txt"},
         {"data.tokenizer=/nowhere.txt", "/nowhere.txt"},
         {"data.text=/nowhere.txt", "/nowhere.txt"},
+        {NULL, "words.vocabulary is a vocabulary of data.level: word; drop data.level"},
     };
+    enum { CASES = sizeof cases / sizeof *cases };
     write_sentences("text.txt", 3, 1500);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char words[4200];
+    static const char vocabulary[] = "lockstep vocabulary 1 word 3\n<unk>\n<eos>\na\n";
+    write_text("words.vocabulary", vocabulary, strlen(vocabulary));
+    snprintf(words, sizeof words, "data.tokenizer=%s", in("words.vocabulary"));
+    cases[CASES - 1].set = words;
+    for (size_t i = 0; i < CASES; i++) {
         lks_recipe *recipe = open_recipe(usual(""));
         LKT_OK(lks_recipe_set(recipe, cases[i].set));
         const lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);

@@ -184,6 +184,13 @@ static void passes_are_timed(void **state)
     run("bench digits.yaml --passes --seconds 0.05");
     expect_ok();
     assert_non_null(strstr(last.out, "Average backward params pass time: "));
+    /* Tables of --profile are of steps. */
+    run("bench digits.yaml --passes --profile --seconds 0.05");
+    expect(2, "--profile is of whole steps, but --passes times the three passes by themselves; "
+              "drop one of both");
+    run("bench network_config.txt --profile --seconds 0.05");
+    expect(2, "but of this network's file bench times the three passes by themselves; drop "
+              "--profile");
 }
 
 static json_int_t count_of(const char *options, const char *key)
@@ -315,6 +322,15 @@ static void mistakes_have_file_line_and_key(void **state)
     refuses("n.json",
             "{\"network\": {},\n \"conv_layers\": [{\"out_channels\": 3, \"kernel_size\": 0}]}",
             "n.json:2: kernel_size is '0', expected an integer from 1");
+    refuses("n.json",
+            "{\"network\": {}, \"conv_layers\": [{\"out_channels\": 3, \"kernel_size\": \"abc\"}]}",
+            "n.json:1: kernel_size is '\"abc\"', expected an integer from 1");
+    refuses("n.json", "{\"network\": {\"num_classes\": \"3\"}}",
+            "n.json:1: num_classes is '\"3\"', expected");
+    refuses("n.json", "{\"network\": {\"num_classes\": [3]}}",
+            "n.json:1: num_classes is '[...]', expected");
+    refuses("n.json", "{\"network\": {\"num_classes\": {}}}",
+            "n.json:1: num_classes is '{...}', expected");
     refuses("n.json", "{\"network\": {},\n \"fc_layers\": 3}", "n.json:2: fc_layers is not [...]");
     refuses("n.json", "{\"network\": {},\n \"layers\": 3}", "n.json:2: unknown key 'layers'");
 }

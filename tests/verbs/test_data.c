@@ -104,6 +104,37 @@ static void classes_without_samples_are_counted(void **state)
     expect_out("200 labels from 0 to 255, 245 of these without a sample\n");
 }
 
+/* What it names is looked at, as tables and texts are. */
+static void a_configuration_is_checked_by_what_it_names(void **state)
+{
+    (void)state;
+    make_data();
+    write_text("c.yaml", "data: {path: d}\nmodel: {name: mlp}\n");
+    run("data check c.yaml");
+    expect_ok();
+    expect_out("d: nothing is wrong\n");
+    shell("truncate -s 100 d/train-labels-idx1-ubyte");
+    run("data check c.yaml");
+    expect(4, "lockstep: 1 thing in d is wrong, as said above\n");
+    expect_out("it is truncated");
+    write_text("c.yaml", "data: {name: mnist, path: nowhere}\nmodel: {name: mlp}\n");
+    run("data check c.yaml");
+    expect(3, "nowhere cannot be read: No such file or directory; expected a folder");
+    write_text("c.yaml", "data: {path: [1]}\n");
+    run("data check c.yaml");
+    expect(2, "data.path");
+    static const char *const drawn[] = {"digits", "dummy", "checkerboard"};
+    for (int i = 0; i < 3; i++) {
+        char config[100], line[100];
+        snprintf(config, sizeof config, "data: {name: %s}\nmodel: {name: mlp}\n", drawn[i]);
+        write_text("c.yaml", config);
+        run("data check c.yaml");
+        expect_ok();
+        snprintf(line, sizeof line, "c.yaml: its data, %s, is drawn by the program", drawn[i]);
+        expect_out(line);
+    }
+}
+
 static void what_is_no_folder_of_data_is_said(void **state)
 {
     (void)state;
@@ -111,8 +142,6 @@ static void what_is_no_folder_of_data_is_said(void **state)
     shell("mkdir empty; mkdir -m 700 closed");
     run("data check nowhere");
     expect(3, "nowhere cannot be read: No such file or directory; expected a folder");
-    run("data check c.yaml");
-    expect(3, "c.yaml cannot be read: Not a directory");
     run("data check empty");
     expect(3, "empty is no data set: it has none of the files train-images-idx3-ubyte[.gz],");
     run("data check mnist");
@@ -299,6 +328,7 @@ int main(void)
         TEST(right_folders_are_right),
         TEST(each_fault_is_named),
         TEST(classes_without_samples_are_counted),
+        TEST(a_configuration_is_checked_by_what_it_names),
         TEST(what_is_no_folder_of_data_is_said),
         TEST(published_files_are_known),
         TEST(statistics_are_right),

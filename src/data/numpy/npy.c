@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "base/check.h"
 #include "base/memory.h"
 
@@ -313,6 +315,17 @@ bool lki_npy_is_own_float(const lki_npy *npy)
 }
 
 /* ---------------------------------------------------------------- writing */
+
+_Static_assert((int)LKI_NPY_HEAD == (int)LKS_NPY_HEAD, "a buffer of tools is one of these");
+size_t lks_npy_head(uint8_t out[LKS_NPY_HEAD], int64_t rows, int64_t columns)
+{
+    const lki_npy npy = {.kind = LKI_NPY_FLOAT,
+                         .size = sizeof(float),
+                         .big = LKI_NPY_OWN_BIG,
+                         .ndim = 2,
+                         .dim = {rows, columns}};
+    return lki_npy_write_head(out, &npy, 1);
+}
 
 size_t lki_npy_write_head(uint8_t out[LKI_NPY_HEAD], const lki_npy *npy, int version)
 {

@@ -54,6 +54,20 @@ static const char *vocabulary_of_run(lki_config *config)
     return NULL;
 }
 
+/* A level that is said, where the file has its own. */
+static lks_status check_level(const lks_tokenizer *tokenizer, const lki_config *config,
+                              const char *path)
+{
+    const char *level = lki_config_text(config, LKI_KEY_DATA_LEVEL);
+    if (config->source[LKI_KEY_DATA_LEVEL] == LKI_FROM_DEFAULT ||
+        strcmp(level, tokenizer->kind->name) == 0)
+        return LKS_OK;
+    return lki_config_fail(config, LKI_KEY_DATA_LEVEL,
+                           "is %s, but %.300s is a vocabulary of data.level: %s; drop data.level, "
+                           "which the file has, or give another file",
+                           level, path, tokenizer->kind->name);
+}
+
 lks_status lki_vocabulary_find(lks_tokenizer **out, lki_config *config, lks_context *context)
 {
     const char *path = lki_config_text(config, LKI_KEY_DATA_TOKENIZER);
@@ -62,7 +76,13 @@ lks_status lki_vocabulary_find(lks_tokenizer **out, lki_config *config, lks_cont
         return lki_config_fail(config, LKI_KEY_DATA_WORDS,
                                "and data.tokenizer both say which words there are; drop one");
     if (path == NULL) path = vocabulary_of_run(config);
-    return path != NULL ? lks_tokenizer_open(out, context, path) : LKS_OK;
+    if (path == NULL) return LKS_OK;
+    LKI_TRY(lks_tokenizer_open(out, context, path));
+    const lks_status status = check_level(*out, config, path);
+    if (status == LKS_OK) return LKS_OK;
+    lks_tokenizer_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 lks_status lki_vocabulary_keep(const lks_dataset *data, const char *folder)

@@ -314,9 +314,11 @@ static lks_status unknown(const network *net, const lki_yaml_entry *e, const cha
                     e->key->line, e->key->text, expected);
 }
 
-static const char *scalar(const lki_yaml *node)
+/* As a number is written; what is none by its kind is written so that it is none. */
+static const char *scalar(const network *net, const lki_yaml *node)
 {
-    if (node->kind != LKI_YAML_SCALAR || !node->plain) return "no number";
+    if (node->kind != LKI_YAML_SCALAR) return node->kind == LKI_YAML_MAP ? "{...}" : "[...]";
+    if (!node->plain) return lki_heap_format(net->heap, "\"%s\"", node->text);
     return strcmp(node->text, "true") == 0    ? "1"
            : strcmp(node->text, "false") == 0 ? "0"
                                               : node->text;
@@ -336,7 +338,7 @@ static lks_status read_rows(network *net, const char *section, const lki_yaml *m
                            strcmp(section, "network") == 0 ? "one such as num_classes"
                                                            : "num_iterations or "
                                                              "warmup_iterations");
-        LKI_TRY(set_row(net, i, e->value->line, rows[i].key, scalar(e->value)));
+        LKI_TRY(set_row(net, i, e->value->line, rows[i].key, scalar(net, e->value)));
     }
     return LKS_OK;
 }
@@ -359,9 +361,9 @@ static lks_status read_layer(network *net, bool conv, const lki_yaml *map)
             return unknown(net, e,
                            conv ? "out_channels, kernel_size, stride or padding" : fc_part.name);
         const int line = e->value->line;
-        LKI_TRY(conv ? check(net, line, conv_parts[i].name, scalar(e->value), conv_parts[i].least,
-                             conv_parts[i].most, &l->number[i])
-                     : check_units(net, line, fc_part.name, scalar(e->value), &l->number[0]));
+        LKI_TRY(conv ? check(net, line, conv_parts[i].name, scalar(net, e->value),
+                             conv_parts[i].least, conv_parts[i].most, &l->number[i])
+                     : check_units(net, line, fc_part.name, scalar(net, e->value), &l->number[0]));
     }
     return LKS_OK;
 }
