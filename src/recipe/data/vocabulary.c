@@ -54,12 +54,13 @@ static const char *vocabulary_of_run(lki_config *config)
     return NULL;
 }
 
-/* A level that is said, where the file has its own. */
+/* A level that is said, where the file has its own. The default stands in every configuration that a program has printed,
+ * where it says nothing. */
 static lks_status check_level(const lks_tokenizer *tokenizer, const lki_config *config,
                               const char *path)
 {
     const char *level = lki_config_text(config, LKI_KEY_DATA_LEVEL);
-    if (config->source[LKI_KEY_DATA_LEVEL] == LKI_FROM_DEFAULT ||
+    if (strcmp(level, lki_key_rows[LKI_KEY_DATA_LEVEL].fallback) == 0 ||
         strcmp(level, tokenizer->kind->name) == 0)
         return LKS_OK;
     return lki_config_fail(config, LKI_KEY_DATA_LEVEL,
