@@ -1,7 +1,6 @@
 #include "cli/out/table.h"
 
-#include <stdio.h>
-
+#include "cli/out/say.h"
 #include "cli/out/text.h"
 
 enum { GAP = 2 };
@@ -48,4 +47,30 @@ void table_print(const cli_table *t, int width)
         for (int row = -1; row < t->rows; row++) table_print_row(t, row, first, end);
         first = end;
     } while (first < t->columns);
+}
+
+static void print_page_row(FILE *page, const cli_table *t, const char *tag, const char *const *text)
+{
+    fputs("<tr>", page);
+    for (int column = 0; column < t->columns; column++) {
+        const bool right = t->right != NULL && t->right[column];
+        fprintf(page, "<%s%s>", tag, right ? " class=\"n\"" : "");
+        text_print_xml(page, text[column]);
+        fprintf(page, "</%s>", tag);
+    }
+    fputs("</tr>\n", page);
+}
+
+void table_print_on(FILE *page, const cli_table *t)
+{
+    if (page == NULL) {
+        table_print(t, say_columns());
+        return;
+    }
+    fputs("<div class=\"wide\"><table>\n<thead>", page);
+    print_page_row(page, t, "th", t->title);
+    fputs("</thead>\n<tbody>\n", page);
+    for (int row = 0; row < t->rows; row++)
+        print_page_row(page, t, "td", t->cell + row * t->columns);
+    fputs("</tbody>\n</table></div>\n", page);
 }

@@ -28,7 +28,7 @@ static int compare_fits(const void *a, const void *b)
 }
 
 /* The mean R2 of those that have one, and of the errors, each in its own units, the mean of all. */
-static void say_mean(const fits *f)
+static void print_mean(const fits *f, cli_pool *pool, FILE *page)
 {
     double r2 = 0, mae = 0, rmse = 0;
     int64_t some = 0;
@@ -41,12 +41,17 @@ static void say_mean(const fits *f)
         rmse += f->fit[i].rmse;
     }
     const double n = (double)f->count;
-    say("%lld targets: mean R2 %.4f, MAE %.6g, RMSE %.6g; the %d with the least R2:",
+    const char *text = pool_format(
+        pool, "%lld targets: mean R2 %.4f, MAE %.6g, RMSE %.6g; the %d with the least R2:",
         (long long)f->count, some > 0 ? r2 / (double)some : (double)NAN, mae / n, rmse / n,
         WORST_TARGETS);
+    if (page != NULL)
+        fprintf(page, "<p>%s</p>\n", text);
+    else
+        say("%s", text);
 }
 
-void fits_print(const fits *f, cli_pool *pool, bool all)
+void fits_print(const fits *f, cli_pool *pool, FILE *page, bool all)
 {
     enum { COLUMNS = 4 };
     const char *title[COLUMNS] = {"target", "R2", "MAE", "RMSE"};
@@ -60,7 +65,7 @@ void fits_print(const fits *f, cli_pool *pool, bool all)
     if (worst) {
         sorted = f;
         qsort(place, (size_t)f->count, sizeof *place, compare_fits);
-        say_mean(f);
+        print_mean(f, pool, page);
     }
     for (int64_t i = 0; i < rows; i++) {
         const lks_fit *fit = &f->fit[place[i]];
@@ -69,5 +74,5 @@ void fits_print(const fits *f, cli_pool *pool, bool all)
         cell[i * COLUMNS + 2] = pool_format(pool, "%.6g", fit->mae);
         cell[i * COLUMNS + 3] = pool_format(pool, "%.6g", fit->rmse);
     }
-    table_print(&(cli_table){(int)rows, COLUMNS, title, cell, right}, say_columns());
+    table_print_on(page, &(cli_table){(int)rows, COLUMNS, title, cell, right});
 }

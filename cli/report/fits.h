@@ -12,7 +12,7 @@ typedef struct fits {
 
 /* A target's name, or else its number. */
 const char *fits_name(const fits *f, cli_pool *pool, int64_t i);
-/* A table on standard output; of many targets the mean and the worst, or `all`. */
-void fits_print(const fits *f, cli_pool *pool, bool all);
+/* A table on a page of HTML, or, NULL, on standard output; of many targets the mean and the worst, or `all`. */
+void fits_print(const fits *f, cli_pool *pool, FILE *page, bool all);
 
 #endif

@@ -46,7 +46,7 @@ static lki_ahead mean_of(const horizons *h)
     return mean;
 }
 
-void horizons_print(const horizons *h, cli_pool *pool)
+void horizons_print(const horizons *h, cli_pool *pool, FILE *page)
 {
     enum { COLUMNS = 3 };
     const char *title[COLUMNS] = {"time ahead", "MSE", "MAE"};
@@ -60,7 +60,7 @@ void horizons_print(const horizons *h, cli_pool *pool)
         cell[i * COLUMNS + 1] = pool_format(pool, "%.6f", found.mse);
         cell[i * COLUMNS + 2] = pool_format(pool, "%.6f", found.mae);
     }
-    table_print(&(cli_table){(int)h->times + 1, COLUMNS, title, cell, right}, say_columns());
+    table_print_on(page, &(cli_table){(int)h->times + 1, COLUMNS, title, cell, right});
 }
 
 json_t *horizons_json(const horizons *h)

@@ -16,8 +16,8 @@ horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fi
                      cli_pool *pool);
 horizons horizons_read(const json_t *list, cli_pool *pool);
 
-/* A table on standard output; and a list of objects. */
-void horizons_print(const horizons *h, cli_pool *pool);
+/* A table on a page of HTML, or, NULL, on standard output; and a list of objects. */
+void horizons_print(const horizons *h, cli_pool *pool, FILE *page);
 json_t *horizons_json(const horizons *h);
 
 #endif

@@ -95,7 +95,8 @@ const char *runs_time(cli_pool *pool, double seconds);
 
 /* Tables and curves on standard output. */
 void runs_print(const cli_runs *runs, cli_pool *pool);
-void runs_print_scores(const cli_runs *runs, cli_pool *pool); /* of the test, by target or class */
+/* Of the test, by target or class, on a page of HTML; NULL: on standard output. */
+void runs_print_scores(const cli_runs *runs, cli_pool *pool, FILE *page);
 /* --svg and --html: that they can be written, and then these files. */
 LKS_MUSTUSE lks_status runs_check_files(const cli_args *cli);
 LKS_MUSTUSE lks_status runs_write_files(const cli_args *cli, const cli_runs *runs);

@@ -159,6 +159,7 @@ static void print_shared(FILE *out, const cli_runs *runs)
 
 void runs_print_html(FILE *out, const cli_runs *runs)
 {
+    cli_pool pool = {0};
     fprintf(out, "%s<p>%d run%s, by lockstep %s</p>\n", head, runs->count, TEXT_S(runs->count),
             lks_version());
     fputs("<h2>Runs</h2>\n", out);
@@ -170,6 +171,7 @@ void runs_print_html(FILE *out, const cli_runs *runs)
                                            .names = runs->count,
                                            .name = runs->name});
     }
+    runs_print_scores(runs, &pool, out);
     if (runs->count > 1) fputs("<h2>Differences</h2>\n", out);
     if (runs->differing > 0)
         runs_html_print_differences(out, runs);
@@ -180,4 +182,5 @@ void runs_print_html(FILE *out, const cli_runs *runs)
             runs->settings - runs->differing, TEXT_S(runs->settings - runs->differing));
     print_shared(out, runs);
     fprintf(out, "</details>\n%s</body>\n</html>\n", script);
+    pool_clear(&pool);
 }

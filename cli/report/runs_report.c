@@ -123,7 +123,7 @@ lks_status verb_report(const cli_args *cli, int *code)
     if (status == LKS_OK) status = runs_write_files(cli, runs);
     if (status == LKS_OK) {
         runs_print(runs, &pool);
-        runs_print_scores(runs, &pool);
+        runs_print_scores(runs, &pool, NULL);
     }
     runs_clear(runs);
     pool_clear(&pool);

@@ -9,7 +9,7 @@
 #include "cli/report/runs.h"
 #include "cli/report/scores.h"
 
-static void print_targets(const json_t *targets, cli_pool *pool)
+static void print_targets(const json_t *targets, cli_pool *pool, FILE *page)
 {
     const char *name;
     json_t *each;
@@ -20,7 +20,7 @@ static void print_targets(const json_t *targets, cli_pool *pool)
         f.fit[f.count++] = (lks_fit){name, runs_number_of(each, "r2"), runs_number_of(each, "mae"),
                                      runs_number_of(each, "rmse")};
     }
-    fits_print(&f, pool, false);
+    fits_print(&f, pool, page, false);
 }
 
 enum { MOST_CLASSES = 1000 };
@@ -59,7 +59,7 @@ static bool count_classes(scores *s, cli_pool *pool)
     return true;
 }
 
-static void print_classes(const json_t *record, const json_t *cells, cli_pool *pool)
+static void print_classes(const json_t *record, const json_t *cells, cli_pool *pool, FILE *page)
 {
     const json_t *names = json_object_get(record, "class_names");
     scores s = {.of.classes = (int64_t)json_array_size(names)};
@@ -82,12 +82,26 @@ static void print_classes(const json_t *record, const json_t *cells, cli_pool *p
         name[c] = json_string_value(json_array_get(names, (size_t)c));
     s.name = name;
     if (!count_classes(&s, pool)) return;
-    scores_print_classes(&s, pool);
-    say("%s", "");
-    scores_print_confusion(&s, pool);
+    scores_print_classes(&s, pool, page);
+    if (page == NULL) say("%s", "");
+    scores_print_confusion(&s, pool, page);
 }
 
-void runs_print_scores(const cli_runs *runs, cli_pool *pool)
+static void print_heading(const cli_runs *runs, int r, FILE *page)
+{
+    if (page == NULL) {
+        say(runs->count > 1 ? "\nTest of %s:" : "\nTest:", runs->name[r]);
+        return;
+    }
+    fputs("<h2>Test", page);
+    if (runs->count > 1) {
+        fputs(" of ", page);
+        text_print_xml(page, runs->name[r]);
+    }
+    fputs("</h2>\n", page);
+}
+
+void runs_print_scores(const cli_runs *runs, cli_pool *pool, FILE *page)
 {
     for (int r = 0; r < runs->count; r++) {
         const json_t *record = runs->run[r].record;
@@ -96,12 +110,12 @@ void runs_print_scores(const cli_runs *runs, cli_pool *pool)
         const horizons ahead = horizons_read(json_object_get(record, "test_horizons"), pool);
         if (json_object_size(targets) == 0 && json_array_size(cells) == 0 && ahead.times == 0)
             continue;
-        say(runs->count > 1 ? "\nTest of %s:" : "\nTest:", runs->name[r]);
+        print_heading(runs, r, page);
         if (ahead.times > 0)
-            horizons_print(&ahead, pool);
+            horizons_print(&ahead, pool, page);
         else if (json_object_size(targets) > 0)
-            print_targets(targets, pool);
+            print_targets(targets, pool, page);
         else
-            print_classes(record, cells, pool);
+            print_classes(record, cells, pool, page);
     }
 }

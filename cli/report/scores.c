@@ -150,7 +150,7 @@ static const char *class_title(const scores *s, cli_pool *pool, int64_t class)
     return named ? pool_format(pool, "%" PRId64 " %s", class, name) : name;
 }
 
-void scores_print_classes(const scores *s, cli_pool *pool)
+void scores_print_classes(const scores *s, cli_pool *pool, FILE *page)
 {
     enum { COLUMNS = 5 };
     const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
@@ -172,14 +172,13 @@ void scores_print_classes(const scores *s, cli_pool *pool)
         row[1] = pool_format(pool, "%" PRId64, s->samples);
         print_rates(pool, row + 2, means[i]);
     }
-    table_print(
-        &(cli_table){
-            .rows = rows, .columns = COLUMNS, .title = title, .cell = cell, .right = right},
-        say_columns());
+    table_print_on(
+        page, &(cli_table){
+                  .rows = rows, .columns = COLUMNS, .title = title, .cell = cell, .right = right});
 }
 
 /* Rows are classes, columns what they were taken for. */
-static void print_confusion(const scores *s, cli_pool *pool)
+static void print_confusion(const scores *s, cli_pool *pool, FILE *page)
 {
     const int columns = (int)s->of.classes + 1;
     const char **title = pool_alloc(pool, (size_t)columns * sizeof *title);
@@ -195,16 +194,15 @@ static void print_confusion(const scores *s, cli_pool *pool)
             cell[c * columns + g + 1] = pool_format(pool, "%" PRId64,
                                                     s->of.confusion[c * s->of.classes + g]);
     }
-    table_print(&(cli_table){.rows = (int)s->of.classes,
-                             .columns = columns,
-                             .title = title,
-                             .cell = cell,
-                             .right = right},
-                say_columns());
+    table_print_on(page, &(cli_table){.rows = (int)s->of.classes,
+                                      .columns = columns,
+                                      .title = title,
+                                      .cell = cell,
+                                      .right = right});
 }
 
 /* The most frequent mistakes, of equal ones the first. */
-static void print_mistakes(const scores *s, cli_pool *pool)
+static void print_mistakes(const scores *s, cli_pool *pool, FILE *page)
 {
     enum { MOST = 10, COLUMNS = 3 };
     const char *title[COLUMNS] = {"class", "given", "samples"}, *cell[MOST * COLUMNS];
@@ -225,12 +223,14 @@ static void print_mistakes(const scores *s, cli_pool *pool)
         cell[r * COLUMNS + 1] = class_title(s, pool, place[r] % s->of.classes);
         cell[r * COLUMNS + 2] = pool_format(pool, "%" PRId64, s->of.confusion[place[r]]);
     }
-    if (rows > 0) table_print(&(cli_table){rows, COLUMNS, title, cell, right}, say_columns());
+    if (rows > 0 && page != NULL)
+        fprintf(page, "<p>%" PRId64 " classes, the most frequent mistakes:</p>\n", s->of.classes);
+    if (rows > 0) table_print_on(page, &(cli_table){rows, COLUMNS, title, cell, right});
 }
 
-void scores_print_confusion(const scores *s, cli_pool *pool)
+void scores_print_confusion(const scores *s, cli_pool *pool, FILE *page)
 {
-    (s->of.classes > SHOWN ? print_mistakes : print_confusion)(s, pool);
+    (s->of.classes > SHOWN ? print_mistakes : print_confusion)(s, pool, page);
 }
 
 void scores_print(const scores *s, cli_pool *pool)
@@ -238,14 +238,14 @@ void scores_print(const scores *s, cli_pool *pool)
     if (s->of.classes > 5) /* of five, all are among them */
         say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
             100 * quotient(s->top5, s->samples));
-    scores_print_classes(s, pool);
+    scores_print_classes(s, pool, NULL);
     if (s->of.classes > SHOWN) {
         say("\n%" PRId64 " classes, the most frequent mistakes (--format json has all):",
             s->of.classes);
     } else {
         say("%s", "");
     }
-    scores_print_confusion(s, pool);
+    scores_print_confusion(s, pool, NULL);
 }
 
 void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix)

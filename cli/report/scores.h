@@ -30,9 +30,9 @@ void scores_free(scores *scores);
 /* As tables on standard output; and as keys that begin with `prefix` and "_". */
 void scores_print(const scores *s, cli_pool *pool);
 /* Parts of that: precision, recall and F1 of each class; and what each was taken for, the matrix, or of many classes the most
- * frequent mistakes. */
-void scores_print_classes(const scores *s, cli_pool *pool);
-void scores_print_confusion(const scores *s, cli_pool *pool);
+ * frequent mistakes. On a page of HTML; NULL: on standard output. */
+void scores_print_classes(const scores *s, cli_pool *pool, FILE *page);
+void scores_print_confusion(const scores *s, cli_pool *pool, FILE *page);
 void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix);
 /* The wrong samples as a sheet: class, probability, and the class that was right. */
 LKS_MUSTUSE lks_status scores_draw(const scores *s, cli_pool *pool, lks_dataset *data,

@@ -118,9 +118,9 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test(split->title, &sum, report_targets_of(&parts.data), true);
         if (ahead.times > 0)
-            horizons_print(&ahead, cli->pool);
+            horizons_print(&ahead, cli->pool, NULL);
         else if (numbers.fit != NULL)
-            fits_print(&numbers, cli->pool, cli->local[LOCAL_TARGETS] != NULL);
+            fits_print(&numbers, cli->pool, NULL, cli->local[LOCAL_TARGETS] != NULL);
         else if (counts)
             scores_print(&found, cli->pool);
     }

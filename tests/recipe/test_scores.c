@@ -32,8 +32,12 @@ static void targets_are_those_of_eval(void **state)
     assert_null(json_object_get(record, "test_confusion"));
     json_decref(line);
     json_decref(record);
-    run("report r.json");
+    run("report r.json --html r.html");
     expect_ok();
+    assert_int_equal(shell("grep -q '^<h2>Test</h2>$' r.html &&"
+                           "grep -q '<th>target</th><th class=\"n\">R2</th>' r.html &&"
+                           "grep -q '^<tr><td>z, too</td><td class=\"n\">' r.html"),
+                     0);
     expect_out("\nTest:\ntarget ");
     expect_out("\nz, too ");
     run("train c.yaml --record r.json --set data.test_fraction=null"); /* nothing is tested */
@@ -132,8 +136,12 @@ static void classes_are_those_of_eval(void **state)
     json_decref(record);
     expect_out(macro);
     expect_out("\n\nclass \\ given ");
-    run("report d.json w.json");
+    run("report d.json w.json --html d.html");
     expect_ok();
+    assert_int_equal(shell("grep -q '^<h2>Test of w</h2>$' d.html &&"
+                           "grep -q '<th class=\"n\">precision</th>' d.html &&"
+                           "grep -q '>class .* given</th><th' d.html"),
+                     0);
     expect_out("\nTest of w:\n");
     run("train d.yaml --record w.json --set data.classes=1001"); /* too many for a matrix */
     expect_ok();
@@ -168,8 +176,11 @@ static void records_of_others_are_read(void **state)
         "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"class_names\": [\"cat\", \"dog\"], "
         "\"test_confusion\": [[0, 0, 99], [0, 1, 3], [1, 24, 7], [24, 0, 7], [24, 24, 8]]}");
     write_text("x.json", text);
-    run("report x.json");
+    run("report x.json --html x.html");
     expect_ok();
+    assert_int_equal(shell("grep -q '^<p>25 classes, the most frequent mistakes:</p>$' x.html &&"
+                           "grep -q '<td>1 dog</td><td>24</td><td class=\"n\">7</td>' x.html"),
+                     0);
     expect_out("class  given  samples\n1 dog  24           7\n24     0 cat        7\n"
                "0 cat  1 dog        3\n");
     write_text("x.json", "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"test_targets\": "
