@@ -283,18 +283,9 @@ static void what_does_not_go_together_is_refused(void **state)
             fail_msg("%s: %s", cases[i].set, lks_last_error()->message);
         lks_recipe_close(recipe);
     }
-}
-
-/* As it stands in every configuration that is printed. */
-static void the_usual_level_says_nothing_of_a_file(void **state)
-{
-    static const char vocabulary[] = "lockstep vocabulary 1 word 3\n<unk>\n<eos>\na\n";
-    (void)state;
-    write_sentences("text.txt", 3, 1500);
-    write_text("words.vocabulary", vocabulary, strlen(vocabulary));
+    /* The default level, which stands in every configuration that is printed, says nothing of a file. */
     lks_recipe *recipe = open_recipe(usual(""));
-    LKT_OK(lks_recipe_set(recipe, "data.level=char"));
-    set(recipe, "data.tokenizer=%s", in("words.vocabulary"));
+    LKT_OK(lks_recipe_set(recipe, words));
     assert_int_equal(open_data(recipe).data.vocabulary, 3);
     lks_recipe_close(recipe);
 }
@@ -446,7 +437,6 @@ int main(void)
         TEST(folders_have_splits),
         TEST(columns_settle_batches),
         TEST(recurrent_layers_train),
-        TEST(the_usual_level_says_nothing_of_a_file),
         TEST(what_does_not_go_together_is_refused),
         TEST(a_network_that_looks_ahead_is_reported),
         TEST(the_treebank_has_its_tokens),
