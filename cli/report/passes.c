@@ -1,6 +1,7 @@
 #include "cli/report/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
@@ -8,7 +9,9 @@
 #include <lockstep/tools.h>
 
 #include "cli/out/say.h"
+#include "cli/out/table.h"
 #include "cli/out/text.h"
+#include "cli/pool.h"
 #include "cli/process.h"
 
 enum { PASSES = 3, LEAST = 10, MOST = 10000000 };
@@ -23,6 +26,8 @@ typedef struct passes {
         ones; /* the gradient of the outputs; NULL: it begins at the loss, which reads more than them */
     double milliseconds[PASSES];
     int64_t warmup, calls; /* of each; of those that are timed, the least of the three */
+    int layers;            /* 0: nobody asks for them */
+    double *of_layer;      /* [layers][PASSES]: milliseconds */
 } passes;
 
 static lks_status run_pass(const passes *p, int pass)
@@ -73,7 +78,62 @@ static lks_status time_all(passes *p, const passes_extent *extent)
     return status;
 }
 
-static void print_passes(const passes *p, bool as_json)
+/* The same once more, as laps take time of their own. */
+static lks_status time_layers(passes *p, cli_pool *pool)
+{
+    lks_status status = LKS_OK;
+    double taken;
+    p->layers = lks_model_stages(p->model);
+    p->of_layer = pool_alloc(pool, (size_t)(p->layers * PASSES) * sizeof *p->of_layer);
+    memset(p->of_layer, 0, (size_t)(p->layers * PASSES) * sizeof *p->of_layer);
+    for (int pass = 0; pass < PASSES && status == LKS_OK; pass++) {
+        status = lks_profile_start(p->model);
+        if (status == LKS_OK) status = time_calls(p, pass, p->calls, &taken);
+        lks_profile_stop(p->model);
+        for (int r = 0; r < lks_profile_total(p->model).rows; r++) {
+            const lks_profile_row row = lks_profile_get(p->model, r);
+            if (row.stage >= 0)
+                p->of_layer[row.stage * PASSES + pass] += 1e3 * row.seconds / (double)p->calls;
+        }
+    }
+    return status;
+}
+
+static const char *layer_name(const passes *p, int layer)
+{
+    return lks_tensor_name(lks_model_stage_layer(p->model, layer, 0));
+}
+
+static void print_layers(const passes *p, cli_pool *pool)
+{
+    enum { COLUMNS = 1 + PASSES };
+    const char *title[COLUMNS] = {"layer, ms", "forward", "backward input", "backward params"};
+    const bool right[COLUMNS] = {false, true, true, true};
+    const char **cell = pool_alloc(pool, (size_t)(p->layers * COLUMNS) * sizeof *cell);
+    for (int l = 0; l < p->layers; l++) {
+        cell[l * COLUMNS] = layer_name(p, l);
+        for (int pass = 0; pass < PASSES; pass++)
+            cell[l * COLUMNS + 1 + pass] = pool_format(pool, "%.6f",
+                                                       p->of_layer[l * PASSES + pass]);
+    }
+    say("%s", "");
+    table_print(&(cli_table){p->layers, COLUMNS, title, cell, right}, say_columns());
+}
+
+static json_t *layers_json(const passes *p)
+{
+    json_t *list = json_array();
+    for (int l = 0; l < p->layers; l++) {
+        json_t *layer = json_object();
+        json_object_set_new(layer, "layer", json_string(layer_name(p, l)));
+        for (int pass = 0; pass < PASSES; pass++)
+            json_object_set_new(layer, pass_keys[pass], json_real(p->of_layer[l * PASSES + pass]));
+        json_array_append_new(list, layer);
+    }
+    return list;
+}
+
+static void print_passes(const passes *p, cli_pool *pool, bool as_json)
 {
     double total = 0;
     json_t *json = json_object();
@@ -85,10 +145,12 @@ static void print_passes(const passes *p, bool as_json)
     json_object_set_new(json, "total_ms", json_real(total));
     json_object_set_new(json, "warmup", json_integer((json_int_t)p->warmup));
     json_object_set_new(json, "calls", json_integer((json_int_t)p->calls));
+    if (p->layers > 0) json_object_set_new(json, "layers", layers_json(p));
     if (as_json) {
         text_say_json(json, 0);
     } else {
         say("Total time: %f ms", total);
+        if (p->layers > 0) print_layers(p, pool);
     }
     json_decref(json);
 }
@@ -126,6 +188,7 @@ static lks_status measure(passes *p, const lks_recipe_parts *parts, float **ones
 lks_status passes_measure(lks_recipe *recipe, const passes_extent *extent, bool as_json)
 {
     passes p = {.model = NULL};
+    cli_pool pool = {0};
     float *ones = NULL;
     lks_loader *loader = NULL;
     lks_recipe_parts parts = lks_recipe_get_parts(recipe);
@@ -138,9 +201,11 @@ lks_status passes_measure(lks_recipe *recipe, const passes_extent *extent, bool 
     if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
     if (status == LKS_OK) status = lks_loader_next(loader, &p.batch);
     if (status == LKS_OK) status = measure(&p, &parts, &ones, extent);
-    if (status == LKS_OK) print_passes(&p, as_json);
+    if (status == LKS_OK && extent->by_layer) status = time_layers(&p, &pool);
+    if (status == LKS_OK) print_passes(&p, &pool, as_json);
     lks_model_destroy(p.model);
     lks_loader_destroy(loader);
     free(ones);
+    pool_clear(&pool);
     return status;
 }

@@ -9,9 +9,11 @@
 typedef struct passes_extent {
     int64_t warmup, calls; /* of each pass; calls: 0 are those of the seconds */
     double seconds;        /* of all three */
+    bool by_layer;         /* and each layer's part of them */
 } passes_extent;
 
-/* By one worker, every operation with its own kernel. Prints a line for each and one for all; or an object. */
+/* By one worker, every operation with its own kernel. Prints a line for each and one for all, and by layer a table; or an
+ * object. */
 lks_status passes_measure(lks_recipe *recipe, const passes_extent *extent, bool as_json);
 
 #endif

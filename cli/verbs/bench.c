@@ -298,14 +298,8 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
                                                    lks_recipe_has(recipe, "bench.calls")
                                                ? lks_recipe_int(recipe, "bench.calls")
                                                : 0,
-                                  .seconds = seconds};
-    if (status == LKS_OK && measures_passes(cli, recipe) && profile)
-        return lks_fail(LKS_E_INVALID,
-                        "--profile is of whole steps, but %s the three passes by themselves; "
-                        "drop %s",
-                        cli->local[LOCAL_PASSES] != NULL ? "--passes times"
-                                                         : "of this network's file bench times",
-                        cli->local[LOCAL_PASSES] != NULL ? "one of both" : "--profile");
+                                  .seconds = seconds,
+                                  .by_layer = profile};
     if (status == LKS_OK && measures_passes(cli, recipe))
         return passes_measure(recipe, &extent,
                               strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0);

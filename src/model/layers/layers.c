@@ -89,7 +89,8 @@ void lki_layers_release(lks_model *model)
 static lki_local local_of(const lks_model *model, float *gradient)
 {
     const lki_local *own = &model->worker[0].local;
-    return (lki_local){.memory = own->memory, .kept = own->kept, .gradient = gradient};
+    return (lki_local){
+        .memory = own->memory, .kept = own->kept, .gradient = gradient, .laps = own->laps};
 }
 
 static lks_status forward(lks_model *model, const lks_batch *batch, bool training,
@@ -120,7 +121,10 @@ lks_status lks_model_forward(lks_model *model, const lks_batch *batch, bool trai
 {
     if (batch == NULL) return LKI_FAIL_NULL(batch);
     LKI_TRY(lki_layers_enter(model, __func__));
-    return lki_model_leave(model, forward(model, batch, training, metrics));
+    lki_profile_begin(model);
+    const lks_status status = forward(model, batch, training, metrics);
+    lki_profile_end(model, status == LKS_OK);
+    return lki_model_leave(model, status);
 }
 
 static lks_status backward(lks_model *model, lki_wanted wanted, float *sums)
@@ -159,7 +163,10 @@ static lks_status backward_input(lks_model *model, const float *output_gradient)
 lks_status lks_model_backward_input(lks_model *model, const float *output_gradient)
 {
     LKI_TRY(lki_layers_enter(model, __func__));
-    return lki_model_leave(model, backward_input(model, output_gradient));
+    lki_profile_begin(model);
+    const lks_status status = backward_input(model, output_gradient);
+    lki_profile_end(model, status == LKS_OK);
+    return lki_model_leave(model, status);
 }
 
 static lks_status backward_params(lks_model *model)
@@ -190,7 +197,10 @@ static lks_status backward_params(lks_model *model)
 lks_status lks_model_backward_params(lks_model *model)
 {
     LKI_TRY(lki_layers_enter(model, __func__));
-    return lki_model_leave(model, backward_params(model));
+    lki_profile_begin(model);
+    const lks_status status = backward_params(model);
+    lki_profile_end(model, status == LKS_OK);
+    return lki_model_leave(model, status);
 }
 
 lks_status lks_model_zero_gradients(lks_model *model)
