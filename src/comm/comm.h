@@ -65,10 +65,11 @@ lks_status lki_comm_gather(lks_comm *comm, const void *mine, size_t bytes, void 
  * rank that has no part in the fault hears of it in the next collective.
  */
 lks_status lki_comm_check(lks_comm *comm);
-/* The first rank of the host that a rank is on. */
-int lki_comm_host(const lks_comm *comm, int rank);
 /* The same, where whoever reads a message from that rank sees that it has changed. */
 lks_status lki_comm_changed(lks_comm *comm, int from);
+
+/* The first rank of the host that a rank is on. */
+int lki_comm_host(const lks_comm *comm, int rank);
 
 /* Memory that ranks of a host have in common: base[r] is rank r's, NULL where there is none. Waits, and
  * so does the end of it; `own` is base[own rank], NULL is fine. */
