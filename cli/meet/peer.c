@@ -59,17 +59,15 @@ void peer_finish(peer *p, double until)
 
 bool peer_send(peer *p, const wire_message *message)
 {
-    static _Thread_local uint8_t body[WIRE_BODY], frame[WIRE_HEADER + WIRE_BODY + WIRE_TAG];
+    uint8_t frame[WIRE_HEADER + WIRE_BODY + WIRE_TAG];
     bool good;
     if (p->fd < 0) return false;
-    const size_t length = wire_write(body, sizeof body, message, &good);
+    const size_t length = wire_write(frame + WIRE_HEADER, WIRE_BODY, message, &good);
     size_t whole = WIRE_HEADER + length;
-    if (good && wire_is_sealed(message->type)) {
-        whole = seal_close(&p->link, frame, message->type, body, length);
-    } else if (good) {
+    if (good && wire_is_sealed(message->type))
+        whole = seal_close(&p->link, frame, message->type, length);
+    else if (good)
         wire_header_write(frame, message->type, length);
-        memcpy(frame + WIRE_HEADER, body, length);
-    }
     for (size_t done = 0; good && done < whole;) {
         const ssize_t sent = send(p->fd, frame + done, whole - done, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
@@ -88,9 +86,19 @@ void peer_beat(peer *p)
     peer_send(p, &(wire_message){.type = WIRE_BEAT});
 }
 
+/* What the last message stood in goes, and with it what that points at. */
+static void drop_taken(peer *p)
+{
+    if (p->taken == 0) return;
+    p->used -= p->taken;
+    memmove(p->in, p->in + p->taken, p->used);
+    p->taken = 0;
+}
+
 bool peer_read(peer *p)
 {
     if (p->fd < 0) return false;
+    drop_taken(p);
     const ssize_t got = recv(p->fd, p->in + p->used, sizeof p->in - p->used, MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
     if (got <= 0) return false;
@@ -101,17 +109,16 @@ bool peer_read(peer *p)
 
 int peer_next(peer *p, wire_message *out, char *words)
 {
-    static _Thread_local uint8_t body[WIRE_BODY + WIRE_TAG];
+    uint8_t *body = p->in + WIRE_HEADER;
     const bool sealed = p->state >= PEER_PROVED;
     wire_type type;
     size_t length;
+    drop_taken(p);
     if (p->used < WIRE_HEADER) return 0;
     if (!wire_header_read(&type, &length, p->in, sealed)) return -1;
     if (p->used < WIRE_HEADER + length) return 0;
-    memcpy(body, p->in + WIRE_HEADER, length);
     if (sealed && !seal_open(&p->link, p->in, body, length)) return -1;
     if (!wire_read(out, type, body, sealed ? length - WIRE_TAG : length, words)) return -1;
-    p->used -= WIRE_HEADER + length;
-    memmove(p->in, p->in + WIRE_HEADER + length, p->used);
+    p->taken = WIRE_HEADER + length;
     return 1;
 }

@@ -29,7 +29,7 @@ typedef struct peer {
     bool asked;      /* it named its node rank itself */
     bool working;    /* it takes part in the ranks that run */
     long process;
-    size_t used;
+    size_t used, taken; /* of `in`; the last message that was given stands in front */
     uint8_t in[WIRE_HEADER + WIRE_BODY + WIRE_TAG];
 } peer;
 

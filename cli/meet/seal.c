@@ -123,15 +123,14 @@ static void number_frame(uint8_t nonce[NONCE], uint64_t *count)
     ++*count;
 }
 
-size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, const uint8_t *body,
-                  size_t length)
+size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, size_t length)
 {
+    uint8_t *body = frame + WIRE_HEADER;
     uint8_t nonce[NONCE];
     unsigned long long sealed;
     wire_header_write(frame, type, length + WIRE_TAG);
     number_frame(nonce, &link->sent);
-    sodium.encrypt(frame + WIRE_HEADER, &sealed, body, length, frame, WIRE_HEADER, NULL, nonce,
-                   link->out);
+    sodium.encrypt(body, &sealed, body, length, frame, WIRE_HEADER, NULL, nonce, link->out);
     return WIRE_HEADER + (size_t)sealed;
 }
 
@@ -186,10 +185,9 @@ void seal_open_link(seal_link *link, const uint8_t key[SEAL_KEY], bool leader,
     *link = (seal_link){.received = 0};
 }
 
-size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, const uint8_t *body,
-                  size_t length)
+size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, size_t length)
 {
-    (void)link, (void)frame, (void)type, (void)body, (void)length;
+    (void)link, (void)frame, (void)type, (void)length;
     return 0;
 }
 

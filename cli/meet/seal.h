@@ -38,10 +38,9 @@ typedef struct seal_link {
 void seal_open_link(seal_link *link, const uint8_t key[SEAL_KEY], bool leader,
                     const seal_draw *draw);
 
-/* A whole frame: header, body, tag. Returns its length; `frame` has room for WIRE_HEADER and WIRE_TAG more
- * than the body. */
-size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, const uint8_t *body,
-                  size_t length);
+/* Makes a whole frame, header, sealed body and tag, of the body of this length that stands in it behind WIRE_HEADER, and
+ * has room for WIRE_TAG behind it. Returns the frame's length. */
+size_t seal_close(seal_link *link, uint8_t *frame, wire_type type, size_t length);
 /* The body of a frame whose header was read, in place of its `length` sealed bytes; it is WIRE_TAG shorter.
  * false: nobody who has the key has sent it now; the link is of no more use. */
 bool seal_open(seal_link *link, const uint8_t header[WIRE_HEADER], uint8_t *body, size_t length);

@@ -191,9 +191,8 @@ static void sealed_messages_arrive(void **state)
             const wire_message m = sample(type);
             wire_message found;
             bool good;
-            size_t length = wire_write(body, sizeof body, &m, &good);
-            const size_t whole = seal_close(turn == 1 ? &member : &leader, frame, type, body,
-                                            length);
+            size_t length = wire_write(frame + WIRE_HEADER, WIRE_BODY, &m, &good);
+            const size_t whole = seal_close(turn == 1 ? &member : &leader, frame, type, length);
             wire_type read;
             assert_true(wire_header_read(&read, &length, frame, true) && read == type);
             assert_int_equal(whole, WIRE_HEADER + length);
@@ -212,7 +211,8 @@ static void nobody_else_is_heard(void **state)
     assert_int_equal(seal_begin(), LKS_OK);
     make_links(&leader, &member);
     make_links(&stranger, &other);
-    const size_t whole = seal_close(&leader, frame, WIRE_BYE, (const uint8_t *)"\0\0\0\7", 4);
+    memcpy(frame + WIRE_HEADER, "\0\0\0\7", 4);
+    const size_t whole = seal_close(&leader, frame, WIRE_BYE, 4);
     const size_t length = whole - WIRE_HEADER;
     assert_int_equal(whole, sizeof copy);
     before = member;
@@ -234,8 +234,8 @@ static void nobody_else_is_heard(void **state)
     assert_false(seal_open(&member, copy, copy + WIRE_HEADER, length)); /* repeated */
     member = before;
     make_links(&leader, &member);
-    seal_close(&leader, frame, WIRE_BEAT, body, 0); /* left out */
-    seal_close(&leader, frame, WIRE_BEAT, body, 0);
+    seal_close(&leader, frame, WIRE_BEAT, 0); /* left out */
+    seal_close(&leader, frame, WIRE_BEAT, 0);
     assert_false(seal_open(&member, frame, frame + WIRE_HEADER, WIRE_TAG));
 }
 
