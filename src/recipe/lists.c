@@ -6,7 +6,7 @@
 #include "augment/augment.h"
 #include "models/zoo.h"
 #include "optim/optimizer.h"
-#include "recipe/layer.h"
+#include "recipe/network/layer.h"
 
 /* Number `number` of the operations that are layers, or losses. */
 static const lki_op *list_op(lks_list list, int number)

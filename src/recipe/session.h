@@ -5,7 +5,7 @@
 #include <lockstep/lockstep.h>
 
 #include "recipe/data/parts.h"
-#include "recipe/network.h"
+#include "recipe/network/network.h"
 
 typedef enum lki_session_data {
     LKI_SESSION_TRAIN = 1, /* training data, and validation where it is asked for */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recipe/layers.h"
+#include "recipe/network/layers.h"
 #include "recipe/recipe.h"
 #include "recipe/data/augment.h"
 #include "recipe/data/shards.h"

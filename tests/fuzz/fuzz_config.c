@@ -11,7 +11,7 @@
 #include <lockstep/lockstep.h>
 
 #include "recipe/config.h"
-#include "recipe/network.h"
+#include "recipe/network/network.h"
 #include "fuzz/fuzz.h"
 
 /* The defaults are read once; what is set later lies in a pool of its own. */

@@ -5,7 +5,7 @@
 #include <lockstep/lockstep.h>
 #include <lockstep/tools.h>
 
-#include "recipe/layers.h"
+#include "recipe/network/layers.h"
 #include "fuzz/fuzz.h"
 
 enum { LINE = LKS_LINE_SIZE };

@@ -12,7 +12,7 @@
 
 #include "cli/out/say.h"
 #include "recipe/config.h"
-#include "recipe/network.h"
+#include "recipe/network/network.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \

@@ -1,4 +1,4 @@
-#include "recipe/layer.h"
+#include "recipe/network/layer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "recipe/network.h"
+#include "recipe/network/network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "core/graph.h"
 #include "core/range.h"
-#include "recipe/layers.h"
+#include "recipe/network/layers.h"
 #include "recipe/options.h"
 
 /* Mean and std, each one number or one for each channel; not set: 0 and 1. */

@@ -1,6 +1,6 @@
 /* A layer being built from a list or a line: which options it has, and their values. */
-#ifndef LKI_RECIPE_LAYER_H
-#define LKI_RECIPE_LAYER_H
+#ifndef LKI_RECIPE_NETWORK_LAYER_H
+#define LKI_RECIPE_NETWORK_LAYER_H
 
 #include "core/graph.h"
 #include "recipe/options.h"

@@ -1,6 +1,6 @@
 /* One operation written as a line: "conv2d filters=32 kernel=3x3 no_bias in=8x28x28x1". */
-#ifndef LKI_RECIPE_LINE_H
-#define LKI_RECIPE_LINE_H
+#ifndef LKI_RECIPE_NETWORK_LINE_H
+#define LKI_RECIPE_NETWORK_LINE_H
 
 #include <lockstep/graph.h>
 

@@ -1,6 +1,6 @@
 /* Blocks of model.blocks: lists of layers that model.layers has several times, with parameters. */
-#ifndef LKI_RECIPE_BLOCKS_H
-#define LKI_RECIPE_BLOCKS_H
+#ifndef LKI_RECIPE_NETWORK_BLOCKS_H
+#define LKI_RECIPE_NETWORK_BLOCKS_H
 
 #include "recipe/config.h"
 

@@ -1,4 +1,4 @@
-#include "recipe/blocks.h"
+#include "recipe/network/blocks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

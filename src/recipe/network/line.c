@@ -1,4 +1,4 @@
-#include "recipe/line.h"
+#include "recipe/network/line.h"
 
 #include <stdlib.h>
 #include <string.h>

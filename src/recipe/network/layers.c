@@ -1,12 +1,12 @@
-#include "recipe/layers.h"
+#include "recipe/network/layers.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "recipe/blocks.h"
-#include "recipe/layer.h"
-#include "recipe/line.h"
+#include "recipe/network/blocks.h"
+#include "recipe/network/layer.h"
+#include "recipe/network/line.h"
 
 /* One more that others may refer to. */
 static lks_status add_named(lki_layer *l, const char *name, lks_tensor *tensor)

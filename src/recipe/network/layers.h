@@ -1,8 +1,8 @@
 /* The list model.layers: one layer after the other. */
-#ifndef LKI_RECIPE_LAYERS_H
-#define LKI_RECIPE_LAYERS_H
+#ifndef LKI_RECIPE_NETWORK_LAYERS_H
+#define LKI_RECIPE_NETWORK_LAYERS_H
 
-#include "recipe/network.h"
+#include "recipe/network/network.h"
 
 /* Adds the layers to x and returns the last tensor in *out. */
 LKS_MUSTUSE lks_status lki_layers_build(lks_tensor **out, lki_config *config, lks_graph *graph,
