@@ -87,7 +87,8 @@ void help_layers_markdown(FILE *out)
 {
     fputs(
         "# Operations\n\nMade from the tables of the program, by `tools/make_docs`. These are the "
-        "layers of `model.layers`\n([program.md](program.md)) and the operations of `lockstep op`; "
+        "layers of `model.layers`\n([program.md](program.md)) and, but for `transformer`, which is "
+        "several, the operations of `lockstep op`; "
         "formulas, shapes and PyTorch's names\nare in `include/lockstep/graph.h`. The first option "
         "may be given alone: `dense: 10`.\n\n",
         out);

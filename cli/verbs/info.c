@@ -112,11 +112,11 @@ static lks_status info_models(void)
     lks_network_info network;
     const lks_status status = lks_context_create(&context, &say_logged);
     if (status != LKS_OK) return status;
-    say("%-16s  %-9s  %7s  %11s  %s", "name", "images", "outputs", "parameters", "what");
+    say("%-18s  %-9s  %7s  %11s  %s", "name", "images", "outputs", "parameters", "what");
     for (int i = 0; lks_network_get(&network, context, i); i++) {
         char shape[64], parameters[32];
         lks_shape_text(shape, sizeof shape, &network.image);
-        say("%-16s  %-9s  %7" PRId64 "  %11s  %s", network.name, shape, network.classes,
+        say("%-18s  %-9s  %7" PRId64 "  %11s  %s", network.name, shape, network.classes,
             lks_text_count(parameters, network.parameters), network.what);
     }
     lks_context_destroy(context);

@@ -150,11 +150,10 @@ LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_posi
  */
 typedef struct lks_attention_opts {
     const char *name;
-    int64_t heads; /* required */
-    int64_t
-        kv_heads; /* of keys and values, each for heads / kv_heads heads that follow each other; default: heads */
-    bool causal;   /* position i sees those up to i */
-    float dropout; /* of the weights behind softmax, in training; default 0 */
+    int64_t heads;    /* required */
+    int64_t kv_heads; /* of keys and values, each for heads / kv_heads in a row; default: heads */
+    bool causal;      /* position i sees those up to i */
+    float dropout;    /* of the weights behind softmax, in training; default 0 */
     float
         rotary; /* base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2)
                          by the angle position base^(-2d / head width), as Llama's are; default 0, which is not at all */
@@ -180,8 +179,7 @@ typedef struct lks_recurrent_opts {
     bool bidirectional;            /* both directions */
     bool reverse;                  /* only from the last position to the first */
     float dropout;                 /* between layers; default 0 */
-    bool
-        carry_state; /* the first position goes on from the last one of the batch before: lks_batch.continues */
+    bool carry_state; /* positions go on from the last of the batch before: lks_batch.continues */
     lks_init weight_init, bias_init; /* default: uniform in +-1/sqrt(hidden), all four */
 } lks_recurrent_opts;
 LKS_API lks_tensor *lks_rnn(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);
@@ -318,8 +316,7 @@ LKS_API lks_tensor *lks_select(lks_graph *graph, lks_tensor *x, const lks_select
 typedef struct lks_dropout_opts {
     const char *name;
     float probability; /* required, in [0, 1) */
-    bool
-        by_sample; /* all elements of a sample or none: stochastic depth (Huang et al., 2016), in front of an add */
+    bool by_sample; /* all of a sample or none: stochastic depth (Huang et al., 2016), before add */
 } lks_dropout_opts;
 LKS_API lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts);
 

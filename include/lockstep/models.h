@@ -34,7 +34,8 @@
     X(vit)                                                                                         \
     X(lstm_lm)                                                                                     \
     X(gru_lm)                                                                                      \
-    X(rnn_lm)
+    X(rnn_lm)                                                                                      \
+    X(needle_transformer)
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,13 +53,11 @@ typedef enum lks_stem {
 
 typedef struct lks_network_opts {
     int64_t outputs; /* default: 1000 as published for ImageNet, else 10 */
-    lks_stem
-        stem; /* of networks that have both: resnet18 to 152, wide_resnet*, vgg*, mobilenet_v2 */
+    lks_stem stem; /* of those that have both: resnet18 to 152, wide_resnet*, vgg*, mobilenet_v2 */
     bool no_dropout; /* of those that have any */
-    float
-        drop_path; /* stochastic depth, of networks of residual blocks that add their input (resnet18 to 152,
-                        wide_resnet*, wrn28_10): in training block l of L is left out of a sample with the probability
-                        drop_path * l / L, what is kept scaled up; default 0 */
+    float drop_path; /* stochastic depth, of networks of residual blocks that add their input
+                        (resnet18 to 152, wide_resnet*, wrn28_10): in training block l of L is left out of
+                        a sample with the probability drop_path * l / L, what is kept scaled up; default 0 */
 } lks_network_opts;
 /*
  * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of
@@ -94,8 +93,8 @@ LKS_API lks_tensor *lks_mlp(lks_graph *graph, lks_tensor *x, const lks_mlp_opts 
 
 /*
  * Transformers. Each block is x += attention(norm(x)), x += mlp(norm(x)), with a norm behind the last (post_norm: x = norm(x +
- * attention(x)), ..., and none). Weights start as N(0, 0.02), biases as 0; those of gpt whose output is added as N(0, 0.02 / sqrt(2
- * depth)), as GPT-2's.
+ * attention(x)), ..., and none). Weights start as N(0, 0.02), biases as 0; those whose output is added as N(0, 0.02 /
+ * sqrt(residual_layers)).
  */
 typedef enum lks_transformer_norm { LKS_NORM_LAYER, LKS_NORM_RMS } lks_transformer_norm;
 typedef enum lks_transformer_mlp {
@@ -105,27 +104,31 @@ typedef enum lks_transformer_mlp {
     LKS_MLP_SWIGLU /* silu(gate(x)) * up(x), a third matrix */
 } lks_transformer_mlp;
 typedef struct lks_transformer_opts {
+    const char *name; /* lks_transformer_block: required, and the only one that has it */
     int64_t outputs;  /* gpt: the vocabulary, default 50257; others: default 10 */
     int64_t depth;    /* blocks; default 12 */
     int64_t heads;    /* default 12; they divide the width */
     int64_t kv_heads; /* of keys and values; default: heads */
-    int64_t width;    /* channels of a position; default 768 */
-    int64_t
-        inner; /* units of the mlp; default 4 times the width, of SWIGLU 8/3 times, to a multiple of 8 */
-    int64_t patch; /* vit: rows and columns of a patch; default 16 */
+    int64_t width;    /* channels of a position; default 768, of a block those of x */
+    int64_t inner;    /* units of the mlp; default 4 width, of SWIGLU 8/3, to a multiple of 8 */
+    int64_t patch;    /* vit: rows and columns of a patch; default 16 */
     lks_transformer_norm norm;
     lks_transformer_mlp activation;
-    float
-        rotary; /* lks_attention_opts.rotary, in the place of learned positions; default 0: those */
-    float dropout;  /* of the embedding, attention's weights, and what is added; default 0 */
-    bool post_norm; /* encoder, vit */
-    bool no_bias;   /* of norms and dense layers, but for the head of encoder and vit */
-    bool
-        masked; /* encoder, of tokens: lks_attention_opts.masked, and the mean leaves padding out; */
-    int64_t padding; /* that token; default 0 */
-    bool
-        class_token; /* encoder, vit: the first position, in place of the mean: tokens begin with one of the class; in front of others stands a learned one */
+    float rotary;  /* as lks_attention_opts', in the place of learned positions; default 0 */
+    float dropout; /* of the embedding, attention's weights, and what is added; default 0 */
+    bool post_norm;
+    bool causal;  /* gpt is in any case */
+    bool no_bias; /* of norms and dense layers, but for the head of encoder and vit */
+    bool masked;  /* encoder, of tokens: as lks_attention_opts', and the mean leaves padding out; */
+    int64_t padding;         /* that token; default 0 */
+    int64_t residual_layers; /* sums of the network, two in a block; default 1; gpt: 2 depth */
+    bool class_token; /* encoder, vit: the first position in place of the mean: tokens begin with
+                         one of the class; in front of others stands a learned one */
 } lks_transformer_opts;
+/* A block behind x (positions, channels). Names of its layers are those of encoder behind its own: "NAME.norm1", "NAME.attn.qkv",
+ * ... Padding (masked) is looked for in tokens, the graph's input, which else is NULL. */
+LKS_API lks_tensor *lks_transformer_block(lks_graph *graph, lks_tensor *x, lks_tensor *tokens,
+                                          const lks_transformer_opts *opts);
 /* Logits of the next token at each position. The head has the weight of the embedding. Parameters have the names of nanoGPT
  * and of Hugging Face's GPT-2 ("transformer.h.0.attn.c_attn.weight"), with nanoGPT's shapes; lks_weights_load() reads both. */
 LKS_API lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_transformer_opts *opts);

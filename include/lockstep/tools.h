@@ -383,7 +383,7 @@ LKS_API bool lks_network_get(lks_network_info *out, lks_context *context, int nu
 
 /* What there is by name, and the options of each: for help, forms, documents. */
 typedef enum lks_list {
-    LKS_LIST_LAYERS, /* of model.layers, lks_graph_line() and `lockstep op` */
+    LKS_LIST_LAYERS, /* of model.layers, lks_graph_line() and, but for blocks, `lockstep op` */
     LKS_LIST_LOSSES,
     LKS_LIST_OPTIMIZERS,    /* with the members of lks_optim */
     LKS_LIST_AUGMENTATIONS, /* of data.augment, with those of lks_augmentation */

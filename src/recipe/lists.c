@@ -11,12 +11,10 @@
 /* Number `number` of the operations that are layers, or losses. */
 static const lki_op *list_op(lks_list list, int number)
 {
-    const bool loss = list == LKS_LIST_LOSSES;
-    if (number < 0 || (!loss && list != LKS_LIST_LAYERS)) return NULL;
-    for (lki_op_id id = 0; id < LKI_OP_COUNT; id++) {
-        const lki_op *op = lki_op_get(id);
-        if ((loss ? op->is_loss : lki_is_layer(op)) && number-- == 0) return op;
-    }
+    if (number < 0) return NULL;
+    if (list == LKS_LIST_LAYERS) return lki_layer_at(number);
+    for (lki_op_id id = 0; list == LKS_LIST_LOSSES && id < LKI_OP_COUNT; id++)
+        if (lki_op_get(id)->is_loss && number-- == 0) return lki_op_get(id);
     return NULL;
 }
 

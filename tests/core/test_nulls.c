@@ -268,6 +268,10 @@ WITH_OPTS(lks_encoder, lks_transformer_opts)
 WITH_OPTS(lks_vit, lks_transformer_opts)
 #define network(g, t, opts) lks_network(g, t, "resnet18", opts)
 WITH_OPTS(network, lks_network_opts)
+static lks_tensor *plain_block(lks_graph *g, lks_tensor *t, bool opts)
+{
+    return lks_transformer_block(g, t, t, opts ? &(lks_transformer_opts){0} : NULL);
+}
 static lks_tensor *plain_lks_attention(lks_graph *g, lks_tensor *t, bool opts)
 {
     return lks_attention(g, t, NULL, opts ? &(lks_attention_opts){0} : NULL);
@@ -309,6 +313,7 @@ static const builder BUILDERS[] = {
     plain_lks_gpt,
     plain_lks_encoder,
     plain_lks_vit,
+    plain_block,
     plain_network,
     plain_language_model,
     plain_lks_mnist_cnn,

@@ -110,6 +110,10 @@ static const net nets[] = {
      lks_vit,
      {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4, .class_token = true},
      true},
+    {"post_norm",
+     lks_gpt,
+     {.outputs = VOCABULARY, .depth = 2, .heads = 3, .width = 24, .post_norm = true},
+     false},
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
 

@@ -7,7 +7,7 @@ Usage: gpt.py > tests/models/golden/transformers.json   (needs torch and transfo
 GPT2LMHeadModel; LlamaForCausalLM with tied weights, which is gpt with rms_norm, swiglu, rotary positions, grouped keys and no biases;
 torch.nn.TransformerEncoder on embedded tokens, with norms behind sums; and on patches of images, with norms before. Twice more on
 tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position; and on patches behind a token of the class, whose
-vector is one parameter with that of its position. Each has 20
+vector is one parameter with that of its position; and with norms behind sums, a causal mask and the embedding's weight in the head: a gpt with post_norm. Each has 20
 steps of AdamW (decay of matrices alone) with gradients clipped by their norm, in float64, and how far float32 is from that at most; and
 the logits before the first.
 
@@ -57,6 +57,22 @@ class Encoder(torch.nn.Module):
         return self.head(x[:, 0] if self.masked == "first" or self.token else x.mean(1))
 
 
+class Causal(torch.nn.Module):
+    """What Vaswani's decoder is without an encoder: no norm behind the last block, which ends with one."""
+
+    def __init__(self):
+        super().__init__()
+        width, heads = 24, 3
+        self.embed = torch.nn.Embedding(VOCABULARY, width)
+        self.place = torch.nn.Parameter(torch.zeros(CONTEXT, width))
+        layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True)
+        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(CONTEXT, dtype=self.place.dtype)
+        return self.layers(self.embed(x) + self.place, mask, is_causal=True) @ self.embed.weight.t()
+
+
 def gpt2():
     net = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=24, n_layer=2, n_head=3, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -84,19 +100,31 @@ def llama():
     return net, tensors, lambda dtype: net(TOKENS).logits
 
 
+def blocks(layers, begin, names):
+    tensors = []
+    for i, b in enumerate(layers):
+        a = b.self_attn
+        parts = ((a.in_proj_weight, a.in_proj_bias), (a.out_proj.weight, a.out_proj.bias), (b.linear1.weight, b.linear1.bias),
+                 (b.linear2.weight, b.linear2.bias), (b.norm1.weight, b.norm1.bias), (b.norm2.weight, b.norm2.bias))
+        for name, (weight, bias) in zip(names, parts):
+            tensors += [(f"{begin}{i}.{name}.weight", [weight]), (f"{begin}{i}.{name}.bias", [bias])]
+    return tensors
+
+
+def post_norm():
+    net = Causal()
+    tensors = [("transformer.wte.weight", [net.embed.weight]), ("transformer.wpe.weight", [net.place])]
+    tensors += blocks(net.layers.layers, "transformer.h.",
+                      ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj", "ln_1", "ln_2"))
+    return net, tensors, lambda dtype: net(TOKENS)
+
+
 def encoder(patches, masked=None, token=False):
     net = Encoder(patches, masked, token)
     tensors = [("patch_embed.proj.weight" if patches else "embed.weight", [net.embed.weight])]
     tensors += [("patch_embed.proj.bias", [net.embed.bias])] if patches else []
     tensors.append(("pos_embed.weight", [net.place]))
-    for i, b in enumerate(net.layers.layers):
-        a = b.self_attn
-        for name, weight, bias in (("attn.qkv", a.in_proj_weight, a.in_proj_bias),
-                                   ("attn.proj", a.out_proj.weight, a.out_proj.bias),
-                                   ("mlp.fc1", b.linear1.weight, b.linear1.bias),
-                                   ("mlp.fc2", b.linear2.weight, b.linear2.bias),
-                                   ("norm1", b.norm1.weight, b.norm1.bias), ("norm2", b.norm2.weight, b.norm2.bias)):
-            tensors += [(f"blocks.{i}.{name}.weight", [weight]), (f"blocks.{i}.{name}.bias", [bias])]
+    tensors += blocks(net.layers.layers, "blocks.", ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2", "norm1", "norm2"))
     for name, module in [("norm", net.layers.norm)] * patches + [("head", net.head)]:
         tensors += [(name + ".weight", [module.weight]), (name + ".bias", [module.bias])]
     return net, tensors, lambda dtype: net(IMAGES.to(dtype) if patches else PADDED if masked else TOKENS)
@@ -148,7 +176,7 @@ def run(make, dtype):
 def main():
     cases = {"gpt2": gpt2, "llama": llama, "encoder": lambda: encoder(False), "vit": lambda: encoder(True),
              "masked": lambda: encoder(False, "mean"), "class_token": lambda: encoder(False, "first"),
-             "vit_token": lambda: encoder(True, token=True)}
+             "vit_token": lambda: encoder(True, token=True), "post_norm": post_norm}
     print(f'{{"made_with": "torch {torch.__version__}, transformers {transformers.__version__}"')
     for name, make in cases.items():
         exact, single = run(make, torch.float64), run(make, torch.float32)

@@ -110,6 +110,23 @@ static const char *number_of(const char *name)
     return *at != '\0' && strlen(at) <= 9 ? at : NULL;
 }
 
+lks_status lki_block_check_name(const char *name, const char *where)
+{
+    if (number_of(name) != NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "%s: the name '%.60s' of a block with repeat ends in no number to count "
+                    "on; expected one like '%.60s.0'",
+                    where, name, name);
+}
+
+const char *lki_block_name(lki_heap *heap, const char *name, int64_t number)
+{
+    const char *end = number_of(name);
+    if (number == 0 || end == NULL) return name;
+    return lki_heap_format(heap, "%.*s%lld", (int)(end - name), name,
+                           strtoll(end, NULL, 10) + (long long)number);
+}
+
 lks_status lki_block_read(lki_block_use *out, lki_config *config, const lki_yaml *entry,
                           const char *where)
 {
@@ -137,21 +154,8 @@ lks_status lki_block_read(lki_block_use *out, lki_config *config, const lki_yaml
                            .repeat = value[2].set ? value[2].i[0] : 1,
                            .with = value[3].set ? value[3].tree : NULL};
     LKI_TRY(find_block(out, config, where));
-    if (value[2].set && out->name != NULL && number_of(out->name) == NULL)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s: the name '%.60s' of a block with repeat ends in no number to count "
-                        "on; expected one like '%.60s.0'",
-                        where, out->name, out->name);
+    if (value[2].set && out->name != NULL) LKI_TRY(lki_block_check_name(out->name, where));
     return check_parameters(out, where);
-}
-
-const char *lki_block_prefix(lki_heap *heap, const lki_block_use *use, int64_t number)
-{
-    if (use->name == NULL) return "";
-    const char *end = number_of(use->name);
-    if (number == 0 || end == NULL) return use->name;
-    return lki_heap_format(heap, "%.*s%lld", (int)(end - use->name), use->name,
-                           strtoll(end, NULL, 10) + (long long)number);
 }
 
 /* A copy; nodes without a parameter are the block's own. */

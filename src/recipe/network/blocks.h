@@ -23,8 +23,10 @@ LKS_MUSTUSE lks_status lki_block_read(lki_block_use *out, lki_config *config, co
 LKS_MUSTUSE lks_status lki_block_fill(const lki_yaml **out, lki_config *config,
                                       const lki_block_use *use, const char *where, int64_t *room);
 
-/* What stands in front of names in repetition `number`, from 0: "layer1.0", or "" where the use has no name. */
-const char *lki_block_prefix(lki_heap *heap, const lki_block_use *use, int64_t number);
+/* The name of repetition `number`, from 0, of what is called `name`: "layer1.2" is number 2 of "layer1.0". */
+const char *lki_block_name(lki_heap *heap, const char *name, int64_t number);
+/* Whether a name with `repeat` beside it ends in a number to count on. */
+LKS_MUSTUSE lks_status lki_block_check_name(const char *name, const char *where);
 
 /* The list that the first layer of this one stands in: itself, or that of a block that it begins with. */
 const lki_yaml *lki_block_first(const lki_config *config, const lki_yaml *list);

@@ -28,8 +28,9 @@ typedef struct lki_layer {
     const lki_layer_scope *scope; /* NULL: outside of blocks */
     bool single;                  /* it is one node, not what a builder makes of it */
     /* Of the one under way: */
-    lki_op_id id;
+    const lki_op *op;
     const char *name, *from, *with, *weight_of; /* NULL: not given */
+    int64_t repeat;                             /* one behind the other; 0: not given */
 } lki_layer;
 
 /* Option `number` of an operation, from 0, in the order of help: `with` where there is a second operand,
@@ -37,15 +38,21 @@ typedef struct lki_layer {
  * NULL: there are not so many. */
 const lki_attribute *lki_layer_option(const lki_op *op, int number);
 
-/* Whether an operation is a layer of a list, or a loss. */
-bool lki_is_layer(const lki_op *op);
+/* Layer number `number` of those that a list may have, from 0: operations, and behind them what is always several (lki_layer_is_several()).
+ * NULL: there are not so many. */
+const lki_op *lki_layer_at(int number);
+/* A block of a transformer: it is no operation of a graph, and has no `infer`; its `build` adds several. */
+bool lki_layer_is_several(const lki_op *op);
 
-/* An operation by name, among layers and losses; fails with the nearest layer. */
-LKS_MUSTUSE lks_status lki_layer_find(lki_op_id *out, const char *where, const char *name,
+/* A layer by name, or a loss; fails with the nearest layer. */
+LKS_MUSTUSE lks_status lki_layer_find(const lki_op **out, const char *where, const char *name,
                                       bool losses);
+
+/* What others may refer to by that name from here on. */
+LKS_MUSTUSE lks_status lki_layer_add_named(lki_layer *l, const char *name, lks_tensor *tensor);
 
 /* Reads the options in `body` (NULL: none), and puts the layer in x's place. A loss takes the graph's
  * target, which is made where there is none. */
-LKS_MUSTUSE lks_status lki_layer_build(lki_layer *l, lki_op_id id, const lki_yaml *body);
+LKS_MUSTUSE lks_status lki_layer_build(lki_layer *l, const lki_op *op, const lki_yaml *body);
 
 #endif

@@ -8,16 +8,6 @@
 #include "recipe/network/layer.h"
 #include "recipe/network/line.h"
 
-/* One more that others may refer to. */
-static lks_status add_named(lki_layer *l, const char *name, lks_tensor *tensor)
-{
-    lki_layer_named *n = lki_heap_alloc(l->heap, sizeof *n);
-    if (n == NULL) return lki_heap_status(l->heap, LKS_OK);
-    *n = (lki_layer_named){l->named, name, tensor};
-    l->named = n;
-    return LKS_OK;
-}
-
 /* A list being built, of the whole network or of a block. */
 typedef struct building {
     lki_layer *layer;
@@ -52,7 +42,7 @@ static lks_status build_block(building *b, const lki_yaml *node)
                             "%s: block '%.60s' stands in itself, so that it would have no end",
                             where, use.block);
     for (int64_t i = 0; i < use.repeat; i++) {
-        const char *own = lki_block_prefix(heap, &use, i);
+        const char *own = use.name != NULL ? lki_block_name(heap, use.name, i) : "";
         const char *outer = l->scope != NULL ? l->scope->prefix : "";
         const bool both = own[0] != '\0' && outer[0] != '\0';
         const lki_layer_scope scope = {
@@ -78,7 +68,7 @@ static lks_status build_layer(building *b, const lki_yaml *node)
     lki_layer *l = b->layer;
     const lki_yaml *body;
     const char *name = lki_options_name(node, &body);
-    lki_op_id id;
+    const lki_op *op;
     if (lki_is_block(node)) return build_block(b, node);
     l->where = where_of(b, node);
     if (name == NULL)
@@ -86,9 +76,8 @@ static lks_status build_layer(building *b, const lki_yaml *node)
                         "%s: a layer is written '- relu' or '- dense: {units: 10}', with one name "
                         "for each '-'",
                         l->where);
-    LKI_TRY(lki_layer_find(&id, l->where, name, false));
-    LKI_TRY(lki_layer_build(l, id, body));
-    return l->name != NULL ? add_named(l, l->name, l->x) : LKS_OK;
+    LKI_TRY(lki_layer_find(&op, l->where, name, false));
+    return lki_layer_build(l, op, body);
 }
 
 static lks_status build_list(building *b, const lki_yaml *list)
@@ -103,7 +92,7 @@ lks_status lki_layers_build(lks_tensor **out, lki_config *config, lks_graph *gra
     const lki_yaml *list = config->value[LKI_KEY_MODEL_LAYERS].tree;
     lki_layer l = {.heap = &config->heap, .graph = graph, .x = x};
     *out = NULL;
-    LKI_TRY(add_named(&l, "input", x));
+    LKI_TRY(lki_layer_add_named(&l, "input", x));
     if (list->count == 0)
         return lki_config_fail(config, LKI_KEY_MODEL_LAYERS,
                                "is empty, expected at least one layer");
@@ -151,13 +140,18 @@ lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *h
 {
     lki_line line;
     lki_layer l = {.heap = heap, .graph = graph, .where = "op"};
-    lki_op_id id;
+    const lki_op *op;
     *out = NULL;
     LKI_TRY(lki_line_read(&line, heap, l.where, text));
-    LKI_TRY(lki_layer_find(&id, l.where, line.name, true));
+    LKI_TRY(lki_layer_find(&op, l.where, line.name, true));
+    if (lki_layer_is_several(op))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "op: %s is several operations; try them one by one, or the whole network "
+                        "(lockstep bench)",
+                        line.name);
     LKI_TRY(lki_line_sizes(&line, l.where));
-    const bool two = lki_op_get(id)->inputs == 2 && !lki_op_get(id)->is_loss;
-    const bool tokens = line.words > 0 && lki_op_get(id)->reads_tokens;
+    const bool two = op->inputs == 2 && !op->is_loss;
+    const bool tokens = line.words > 0 && op->reads_tokens;
     if (line.second.ndim > 0 && !two && !tokens)
         return LKI_FAIL(LKS_E_INVALID, "op: %s has one input, but with gives a second", line.name);
     if (line.words > 0 && !tokens)
@@ -165,10 +159,10 @@ lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *h
     l.single = !tokens; /* the graph's are found by what builds the layer */
     l.x = tokens ? beside_tokens(graph, &line) : lks_input(graph, &line.input);
     if (two) {
-        LKI_TRY(add_named(&l, "second", second_input(graph, l.x, &line.second)));
+        LKI_TRY(lki_layer_add_named(&l, "second", second_input(graph, l.x, &line.second)));
         lki_line_add(heap, &line, "with", "second");
     }
-    LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, id, &line.options)));
+    LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, op, &line.options)));
     if (tokens && l.x != NULL && l.x->node->in_count < 2)
         return LKI_FAIL(LKS_E_INVALID, "op: with gives tokens, but %s reads them with masked alone",
                         line.name);
@@ -182,19 +176,19 @@ static lks_status build_line(lks_tensor **out, lki_heap *heap, lks_graph *graph,
 {
     lki_line line;
     lki_layer l = {.heap = heap, .graph = graph, .x = x};
-    lki_op_id id;
+    const lki_op *op;
     l.where = lki_heap_format(heap, "'%.80s'", text);
     LKI_TRY(lki_line_read(&line, heap, l.where, text));
-    LKI_TRY(lki_layer_find(&id, l.where, line.name, true));
+    LKI_TRY(lki_layer_find(&op, l.where, line.name, true));
     if (line.in != NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: in is for lines without a graph; the input is the tensor that is "
                         "passed",
                         l.where);
     for (lki_node *node = graph->first; node != NULL; node = node->next)
-        LKI_TRY(add_named(&l, node->name, &node->out));
+        LKI_TRY(lki_layer_add_named(&l, node->name, &node->out));
     if (line.with != NULL) lki_line_add(heap, &line, "with", line.with);
-    LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, id, &line.options)));
+    LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, op, &line.options)));
     *out = l.x;
     return LKS_OK;
 }
