@@ -78,7 +78,7 @@ LKS_API LKS_MUSTUSE lks_status lks_tokenizer_write(const lks_tokenizer *tokenize
  * A text as samples to predict the next token from: windows of `context` tokens, one every `stride`, with the token
  * behind each as its target (LKS_I32, all of a vocabulary's size). The last window ends with the text: where the text
  * has no more tokens its samples have token 0, and LKS_NO_CLASS as target. So with stride = context every token but the
- * first is predicted once.
+ * first is predicted once. `path` is a file, or a folder whose texts (.txt, .txt.gz, .tokens) are one, in the byte order of their names.
  */
 typedef struct lks_text_opts {
     const lks_tokenizer *tokenizer; /* required; it must outlive the data set */

@@ -77,7 +77,8 @@
       "seconds since 1970, which then are no input; null: the first column of dates")              \
     X(DATA_TEXT, "data.text", STRING, NULL, NULL, SAID,                                            \
       "text file whose next token is learned, or a folder with files such as ptb.train.txt, "      \
-      "ptb.valid.txt and ptb.test.txt (docs/texts.md); null: what data.name says")                 \
+      "ptb.valid.txt and ptb.test.txt, or with several texts that are read as one "                \
+      "(docs/texts.md); null: what data.name says")                                                \
     X(DATA_VALID_TEXT, "data.valid_text", STRING, NULL, NULL, SAID,                                \
       "another text, to validate with; null: the folder's, or validation.fraction")                \
     X(DATA_TEST_TEXT, "data.test_text", STRING, NULL, NULL, SAID,                                  \

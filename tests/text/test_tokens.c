@@ -288,6 +288,75 @@ static void tokens_are_as_wide_as_the_vocabulary(void **state)
     free(text);
 }
 
+/* Cut anywhere; threads and pieces change neither tokens nor what is said of a wrong byte. */
+static void files_of_a_folder_are_one_text(void **state)
+{
+    (void)state;
+    char text[BYTES + 8], whole[4300];
+    const size_t bytes = make_text(text, 6);
+    snprintf(whole, sizeof whole, "%s", write_text("text", text, bytes));
+    lkt_random random = lkt_random_make("files", 2);
+    assert_int_equal(mkdir(in("many"), 0777), 0);
+    size_t at = 0;
+    for (int i = 0; i < 6; i++) {
+        char name[20];
+        const size_t some = i == 5   ? bytes - at
+                            : i == 3 ? 0
+                                     : (size_t)lkt_random_below(&random, BYTES / 5);
+        snprintf(name, sizeof name, "many/%d.txt", i);
+        write_text(name, text + at, some);
+        at += some;
+    }
+    for (int level = LKS_LEVEL_WORD; level <= LKS_LEVEL_BYTE; level++) {
+        lks_tokenizer *t;
+        lki_tokens expected;
+        const char *texts = text;
+        LKT_OK(lks_tokenizer_build(&t, context, &(lks_vocabulary_opts){.level = (lks_level)level},
+                                   &texts, &bytes, 1));
+        LKT_OK(lki_tokens_open(&expected, t, whole, &(lki_tokens_opts){.threads = 1}));
+        for (int threads = 1; threads <= 3; threads++) {
+            lki_tokens tokens;
+            const lki_tokens_opts opts = {.threads = threads, .chunk_bytes = 100};
+            LKT_OK(lki_tokens_open(&tokens, t, in("many"), &opts));
+            assert_int_equal(tokens.count, expected.count);
+            assert_true(tokens.hash == expected.hash);
+            lki_tokens_close(&tokens);
+        }
+        lki_tokens_close(&expected);
+        lks_tokenizer_destroy(t);
+    }
+    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_CHAR}, alphabet);
+    char last[401];
+    memset(last, 'a', sizeof last);
+    last[300] = '\xFF';
+    assert_int_equal(mkdir(in("wrong"), 0777), 0);
+    write_text("wrong/1.txt", "ab\xC3", 3);
+    write_text("wrong/2.txt", "\xA9 c", 3);
+    write_text("wrong/3.txt", last, sizeof last);
+    for (int threads = 1; threads <= 3; threads++) {
+        lki_tokens tokens;
+        const lki_tokens_opts opts = {.threads = threads, .chunk_bytes = 64};
+        assert_int_equal(lki_tokens_open(&tokens, t, in("wrong"), &opts), LKS_E_FORMAT);
+        assert_non_null(
+            strstr(lks_last_error()->message, "/wrong/3.txt': byte 300, which is 0xff"));
+    }
+    lks_tokenizer_destroy(t);
+}
+
+static void a_folder_has_to_have_a_text(void **state)
+{
+    (void)state;
+    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_BYTE}, "");
+    lki_tokens tokens;
+    assert_int_equal(mkdir(in("none"), 0777), 0);
+    write_text("none/notes.md", "abc", 3);
+    assert_int_equal(lki_tokens_open(&tokens, t, in("none"), &(lki_tokens_opts){0}), LKS_E_IO);
+    assert_non_null(strstr(lks_last_error()->message,
+                           "/none' is a folder without a text, expected files that end in .txt, "
+                           ".txt.gz or .tokens"));
+    lks_tokenizer_destroy(t);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -300,6 +369,8 @@ int main(void)
         TEST(a_name_alone_is_not_believed),
         TEST(without_a_folder_tokens_are_in_memory),
         TEST(tokens_are_as_wide_as_the_vocabulary),
+        TEST(files_of_a_folder_are_one_text),
+        TEST(a_folder_has_to_have_a_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,10 +137,12 @@ static lks_status char_write(const lks_tokenizer *tokenizer, lki_writer *writer)
 static lks_status fail_unknown(const lki_passage *passage, size_t at, uint32_t code)
 {
     char name[LKI_PASSAGE_NAME];
+    size_t byte;
+    lki_passage_place(passage, at, &byte, name);
     return LKI_FAIL(LKS_E_FORMAT,
                     "%s: the character U+%04X at byte %zu is not in the vocabulary; make the "
                     "vocabulary from all texts, or take bytes as tokens",
-                    lki_passage_name(passage, name), (unsigned)code, passage->first + at);
+                    name, (unsigned)code, byte);
 }
 
 static lks_status char_encode(const lks_tokenizer *tokenizer, const lki_passage *passage,

@@ -76,8 +76,10 @@ static lks_status next_piece(encoder *e, piece *p, size_t bytes)
     const size_t end = least < text->bytes
                            ? e->tokenizer->kind->cut(e->tokenizer, text->text, text->bytes, least)
                            : least;
-    p->passage = (lki_passage){
-        .name = text->name, .text = text->text + e->at, .bytes = end - e->at, .first = e->at};
+    p->passage = *text;
+    p->passage.text += e->at;
+    p->passage.bytes = end - e->at;
+    p->passage.first = e->at;
     e->at = end;
     const size_t tokens = lki_times(p->passage.bytes, (size_t)e->tokenizer->each);
     const size_t room = lki_times(lki_plus(tokens, 1), sizeof(int32_t));

@@ -10,12 +10,21 @@
 #include "base/memory.h"
 #include "data/text/list.h"
 
+/* A file of several that are one text, and where in that it begins. */
+typedef struct lki_joined_file {
+    const char *name;
+    size_t first;
+} lki_joined_file;
+
 /* A text, or a piece of one. */
 typedef struct lki_passage {
-    const char *name; /* for messages: a path, or NULL */
     const char *text;
     size_t bytes;
-    size_t first; /* of the text's bytes, for messages */
+    /* For messages: */
+    const char *name;            /* a path, or NULL */
+    size_t first;                /* of the text's bytes */
+    const lki_joined_file *part; /* [parts], which the text is made of; NULL: it is of one piece */
+    int parts;
 } lki_passage;
 
 typedef struct lki_tokenizer_kind {

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/context.h"
+#include "data/text/text_file.h"
 #include "numeric/hash.h"
 
 static const char mark[] = "lockstep tokens\n";
@@ -123,10 +124,11 @@ static lks_status put_to_memory(void *user, const void *tokens, size_t bytes)
 }
 
 static lks_status make_in_memory(lki_tokens *out, const lks_tokenizer *tokenizer,
-                                 const lki_passage *text, const lki_tokens_opts *opts)
+                                 lki_text_file *text, const lki_tokens_opts *opts)
 {
     sink to = {.tokens = out};
-    LKI_TRY(lki_tokens_encode(&out->count, tokenizer, text, opts, put_to_memory, &to));
+    LKI_TRY(lki_text_file_load(text));
+    LKI_TRY(lki_tokens_encode(&out->count, tokenizer, &text->passage, opts, put_to_memory, &to));
     out->data = out->memory;
     out->width = lki_tokens_width(tokenizer);
     out->hash = lki_hash(out->data, to.used);
@@ -168,17 +170,18 @@ static lks_status make_file(const char *folder, const char *path, uint64_t hash,
     return status;
 }
 
-static lks_status open_text(lki_tokens *out, const lks_tokenizer *tokenizer,
-                            const lki_passage *text, const lki_tokens_opts *opts)
+static lks_status open_text(lki_tokens *out, const lks_tokenizer *tokenizer, lki_text_file *text,
+                            const lki_tokens_opts *opts)
 {
     char path[PATH_MAX];
     if (opts->folder == NULL) return make_in_memory(out, tokenizer, text, opts);
-    const uint64_t hash = lki_hash(text->text, text->bytes);
+    const uint64_t hash = lki_text_file_hash(text);
     const int length = snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".tokens",
                                 opts->folder, hash, tokenizer->hash);
     if (length >= (int)sizeof path) return lki_fail_io("open", opts->folder, ENAMETOOLONG);
     if (take_tokens(out, path, hash, tokenizer)) return LKS_OK;
-    const lks_status status = make_file(opts->folder, path, hash, tokenizer, text, opts);
+    LKI_TRY(lki_text_file_load(text));
+    const lks_status status = make_file(opts->folder, path, hash, tokenizer, &text->passage, opts);
     if (status == LKS_OK && take_tokens(out, path, hash, tokenizer)) return LKS_OK;
     if (status != LKS_OK && status != LKS_E_IO) return status; /* of the text */
     if (status == LKS_E_IO)
@@ -191,11 +194,10 @@ static lks_status open_text(lki_tokens *out, const lks_tokenizer *tokenizer,
 lks_status lki_tokens_open(lki_tokens *out, const lks_tokenizer *tokenizer, const char *path,
                            const lki_tokens_opts *opts)
 {
-    lki_file file;
+    lki_text_file text;
     *out = (lki_tokens){.context = tokenizer->context};
-    LKI_TRY(lki_file_open(&file, tokenizer->context, path));
-    const lki_passage text = {.name = path, .text = (const char *)file.data, .bytes = file.bytes};
-    const lks_status status = open_text(out, tokenizer, &text, opts);
-    lki_file_close(&file);
+    lks_status status = lki_text_file_open(&text, tokenizer->context, path);
+    if (status == LKS_OK) status = open_text(out, tokenizer, &text, opts);
+    lki_text_file_close(&text);
     return status;
 }

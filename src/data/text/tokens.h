@@ -32,7 +32,7 @@ typedef struct lki_tokens_opts {
     size_t chunk_bytes; /* what a thread takes at a time; 0: the usual; likewise */
 } lki_tokens_opts;
 
-/* Those of the text in the file `path`. Closed by lki_tokens_close(), also after a failure. */
+/* Those of the text in the file or folder `path` (text_file.h). Closed by lki_tokens_close(), also after a failure. */
 lks_status lki_tokens_open(lki_tokens *out, const lks_tokenizer *tokenizer, const char *path,
                            const lki_tokens_opts *opts);
 void lki_tokens_close(lki_tokens *tokens); /* zeroed is fine */

@@ -52,10 +52,19 @@ size_t lki_utf8_valid(const char *text, size_t bytes)
     return (size_t)(at - begin);
 }
 
-const char *lki_passage_name(const lki_passage *passage, char out[LKI_PASSAGE_NAME])
+const char *lki_passage_place(const lki_passage *passage, size_t at, size_t *byte,
+                              char out[LKI_PASSAGE_NAME])
 {
-    if (passage->name != NULL)
-        snprintf(out, LKI_PASSAGE_NAME, "'%.250s'", passage->name);
+    const lki_joined_file *part = passage->part;
+    const char *name = passage->name;
+    *byte = passage->first + at;
+    if (part != NULL) {
+        for (int i = 1; i < passage->parts && passage->part[i].first <= *byte; i++) part++;
+        *byte -= part->first;
+        name = part->name;
+    }
+    if (name != NULL)
+        snprintf(out, LKI_PASSAGE_NAME, "'%.250s'", name);
     else
         snprintf(out, LKI_PASSAGE_NAME, "the text");
     return out;
@@ -64,9 +73,10 @@ const char *lki_passage_name(const lki_passage *passage, char out[LKI_PASSAGE_NA
 lks_status lki_utf8_fail(const lki_passage *passage, size_t at)
 {
     char name[LKI_PASSAGE_NAME];
+    size_t byte;
+    lki_passage_place(passage, at, &byte, name);
     return LKI_FAIL(LKS_E_FORMAT,
                     "%s: byte %zu, which is 0x%02x, is no part of a character in UTF-8; convert "
                     "the text (iconv -t UTF-8), or take its bytes as tokens",
-                    lki_passage_name(passage, name), passage->first + at,
-                    (uint8_t)passage->text[at]);
+                    name, byte, (uint8_t)passage->text[at]);
 }

@@ -18,8 +18,9 @@ size_t lki_utf8_valid(const char *text, size_t bytes);
 
 /* Fails with LKS_E_FORMAT: what is wrong at byte `at` of a passage that is not valid there. */
 lks_status lki_utf8_fail(const lki_passage *passage, size_t at);
-/* What messages call a passage: its name in quotes, or "the text". */
+/* What messages call the text, or its file, that byte `at` of a passage stands in, its name in quotes or "the text", and which byte of it that is: *byte. */
 enum { LKI_PASSAGE_NAME = 300 };
-const char *lki_passage_name(const lki_passage *passage, char out[LKI_PASSAGE_NAME]);
+const char *lki_passage_place(const lki_passage *passage, size_t at, size_t *byte,
+                              char out[LKI_PASSAGE_NAME]);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/dataset.h"
-#include "data/text/tokenizer.h"
+#include "data/text/text_file.h"
 #include "data/text/windows.h"
 #include "numeric/hash.h"
 #include "recipe/data/held.h"
@@ -45,18 +45,22 @@ static lks_tokenizer *find_made(lki_config *config, lks_context *context, const 
 }
 
 static lks_status build_from(lks_tokenizer **out, lki_config *config, lks_context *context,
-                             const lks_vocabulary_opts *opts, const lki_passage *texts, int count)
+                             const lks_vocabulary_opts *opts, lki_text_file *texts, int count)
 {
+    lki_passage passages[LKI_SPLITS];
     char begin[20];
     const char *folder = lki_vocabulary_is_counted(opts->level) ? lki_text_cache(config) : NULL;
     uint64_t hash = lki_hash_link((uint64_t)opts->level, opts->words, opts->by_appearance);
     for (int i = 0; i < count && folder != NULL; i++)
-        hash = lki_hash_link(hash, (int64_t)texts[i].bytes,
-                             lki_hash(texts[i].text, texts[i].bytes));
+        hash = lki_hash_link(hash, (int64_t)texts[i].passage.bytes, lki_text_file_hash(&texts[i]));
     snprintf(begin, sizeof begin, "%016" PRIx64, hash);
     *out = folder != NULL ? find_made(config, context, folder, begin) : NULL;
     if (*out != NULL) return LKS_OK;
-    LKI_TRY(lki_tokenizer_build(out, context, opts, texts, count));
+    for (int i = 0; i < count; i++) {
+        LKI_TRY(lki_text_file_load(&texts[i]));
+        passages[i] = texts[i].passage;
+    }
+    LKI_TRY(lki_tokenizer_build(out, context, opts, passages, count));
     if (folder == NULL || lki_folder_make(folder) != LKS_OK) return LKS_OK;
     const char *path = lki_heap_format(&config->heap, "%s/%s-%016" PRIx64 ".vocabulary", folder,
                                        begin, lks_tokenizer_hash(*out));
@@ -69,19 +73,16 @@ static lks_status build(lks_tokenizer **out, lki_config *config, lks_context *co
                         const char *const files[LKI_SPLITS])
 {
     const char *paths[LKI_SPLITS];
-    lki_file file[LKI_SPLITS] = {{0}};
-    lki_passage text[LKI_SPLITS];
+    lki_text_file text[LKI_SPLITS];
     lks_vocabulary_opts opts;
     lks_status status = LKS_OK;
+    memset(text, 0, sizeof text);
     LKI_TRY(lki_vocabulary_opts(&opts, config));
     const int count = texts_of(paths, files, &opts);
-    for (int i = 0; i < count && status == LKS_OK; i++) {
-        status = lki_file_open(&file[i], context, paths[i]);
-        text[i] = (lki_passage){
-            .name = paths[i], .text = (const char *)file[i].data, .bytes = file[i].bytes};
-    }
+    for (int i = 0; i < count && status == LKS_OK; i++)
+        status = lki_text_file_open(&text[i], context, paths[i]);
     if (status == LKS_OK) status = build_from(out, config, context, &opts, text, count);
-    for (int i = 0; i < LKI_SPLITS; i++) lki_file_close(&file[i]);
+    for (int i = 0; i < LKI_SPLITS; i++) lki_text_file_close(&text[i]);
     return status;
 }
 

@@ -8,17 +8,10 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/text/text_file.h"
 
 static const char *const split_words[LKI_SPLITS] = {"train training", "valid val validation dev",
                                                     "test"};
-static const char *const ends[] = {".txt", ".txt.gz", ".tokens"};
-
-static bool is_text_name(const char *name)
-{
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (name[0] != '.' && lki_text_ends(name, ends[i])) return true;
-    return false;
-}
 
 /* Whether one of the words is the part of a name that has `bytes` bytes. */
 static bool has_part(const char *words, const char *part, size_t bytes)
@@ -57,7 +50,7 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
     int error = 0;
     if (open == NULL) return lki_fail_io("open", folder, errno);
     for (const struct dirent *entry; (entry = lki_folder_next(open, &error)) != NULL;) {
-        if (!is_text_name(entry->d_name)) {
+        if (!lki_text_file_is(entry->d_name)) {
             out->others += entry->d_name[0] != '.';
             continue;
         }
@@ -78,6 +71,14 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
     return lki_heap_status(&config->heap, LKS_OK);
 }
 
+/* All of its texts are one: none says which split it is of. */
+static bool is_joined(const found *f)
+{
+    bool splits = false;
+    for (int i = 0; i < LKI_SPLITS; i++) splits |= f->split[i] != NULL;
+    return f->texts > 1 && !splits;
+}
+
 static lks_status files_of_folder(const char *out[LKI_SPLITS], lki_config *config,
                                   const char *folder)
 {
@@ -88,11 +89,19 @@ static lks_status files_of_folder(const char *out[LKI_SPLITS], lki_config *confi
                                "is a folder with %.100s and %.100s; give the file itself", f.twice,
                                f.split[f.of]);
     if (f.texts == 1 && f.other != NULL) f.split[0] = f.other;
+    if (is_joined(&f)) {
+        out[LKI_SPLIT_TRAIN] = folder;
+        return LKS_OK;
+    }
+    if (f.texts == 0)
+        return lki_config_fail(config, LKI_KEY_DATA_TEXT,
+                               "is a folder without a text; expected files that end in .txt, "
+                               ".txt.gz or .tokens");
     if (f.split[0] == NULL)
         return lki_config_fail(config, LKI_KEY_DATA_TEXT,
                                "is a folder with %d text file%s (.txt), none of them called train; "
-                               "give one of them, or all in one file (cat %.200s/*.txt >all.txt)",
-                               f.texts, LKI_S(f.texts), folder);
+                               "give one of them, or call one so",
+                               f.texts, LKI_S(f.texts));
     for (int i = 0; i < LKI_SPLITS; i++)
         if (f.split[i] != NULL && out[i] == NULL)
             out[i] = lki_heap_format(&config->heap, "%s/%s", folder, f.split[i]);
@@ -114,9 +123,9 @@ bool lki_text_source_is(lki_config *config, const char *path)
 {
     found f;
     const char *slash = strrchr(path, '/');
-    if (!lki_folder_is(path)) return is_text_name(slash != NULL ? slash + 1 : path);
+    if (!lki_folder_is(path)) return lki_text_file_is(slash != NULL ? slash + 1 : path);
     if (look_for_texts(&f, config, path) != LKS_OK) return false;
-    return f.split[0] != NULL || (f.texts == 1 && f.others == 0);
+    return f.split[0] != NULL || (f.others == 0 && (f.texts == 1 || is_joined(&f)));
 }
 
 const char *lki_text_cache(lki_config *config)

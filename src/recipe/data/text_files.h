@@ -6,7 +6,7 @@
 
 enum { LKI_SPLITS = 3 };
 
-/* Paths of the splits' texts, in the configuration's heap; NULL: there is none. */
+/* Paths of the splits' texts, in the configuration's heap; NULL: there is none. That of the training is a folder where its texts are one. */
 LKS_MUSTUSE lks_status lki_text_files(const char *out[LKI_SPLITS], lki_config *config);
 
 /* The folder for tokens and vocabularies; NULL: they are not kept. */

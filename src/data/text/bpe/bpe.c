@@ -35,13 +35,14 @@ static lks_status put_piece(encoding *e, const uint8_t *piece, size_t bytes)
 static lks_status check_bytes(const encoding *e, const uint8_t *at, const uint8_t *end)
 {
     char name[LKI_PASSAGE_NAME];
+    size_t byte;
     while (at < end && e->bpe->byte[*at] >= 0) at++;
     if (at == end) return LKS_OK;
+    lki_passage_place(e->passage, (size_t)(at - (const uint8_t *)e->passage->text), &byte, name);
     return LKI_FAIL(LKS_E_FORMAT,
                     "%s: byte %zu, which is 0x%02x, has no token in the vocabulary; make one that "
                     "has all bytes (initial_alphabet of its trainer)",
-                    lki_passage_name(e->passage, name),
-                    e->passage->first + (size_t)(at - (const uint8_t *)e->passage->text), *at);
+                    name, byte, *at);
 }
 
 /* What stands between added tokens. */
