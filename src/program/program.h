@@ -115,9 +115,8 @@ typedef struct lki_stage {
     const lki_cluster *cluster; /* the plan's */
     const lki_impl *impl;
     const lki_kernel *kernel;
-    const lki_refusal
-        *refused;      /* of clusters that begin with its first node, in the list's order */
-    int first, second; /* its parts: one, or two of a kernel in halves */
+    const lki_refusal *refused; /* of clusters that begin with its first node, by place */
+    int first, second;          /* its parts: one, or two of a kernel in halves */
     int in[LKI_MAX_CLUSTER_IN]; /* values */
     int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
@@ -315,8 +314,9 @@ int64_t lki_slice_of(size_t bytes);
 /* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
 lks_status lki_plan_make(lki_plan *plan);
 
-/* The parts of compile: freeze.c, stages.c, blocks.c, times.c, storage.c, kept.c and memory.c. */
+/* The parts of compile: freeze.c, choose.c, stages.c, blocks.c, times.c, storage.c, kept.c and memory.c. */
 lks_status lki_program_freeze(lki_program *program);
+lks_status lki_program_choose(lki_program *program); /* stages, not planned yet */
 lks_status lki_program_make_stages(lki_program *program);
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so may those of a
  * kernel that takes any piece. */
