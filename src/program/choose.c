@@ -1,6 +1,9 @@
 /* From nodes to stages: which implementation computes what. */
+#include <string.h>
+
 #include "base/check.h"
 #include "base/context.h"
+#include "base/text.h"
 #include "numeric/random.h"
 #include "program/program.h"
 
@@ -156,6 +159,38 @@ static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_i
     return LKS_OK;
 }
 
+/* "conv_norm takes conv1" */
+static lks_status name_taker(const choice *c, const lki_impl *impl, const lki_node *node,
+                             const char **out)
+{
+    static const char format[] = "%s takes %s";
+    const size_t bytes = strlen(impl->name) + strlen(node->name) + sizeof format;
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&c->program->arena, &memory, bytes, "refusals"));
+    lki_text(memory, bytes, format, impl->name, node->name);
+    *out = memory;
+    return LKS_OK;
+}
+
+/* Behind a choice: what would have ended inside of the cluster, and begun in front of it. */
+static lks_status note_overlaps(const choice *c, const lki_impl *taker, const lki_cluster *cluster)
+{
+    const lki_impl *const *list = c->program->backend->impl;
+    for (int n = 0; n + 1 < cluster->count; n++)
+        for (int i = 0; list[i] != NULL; i++) {
+            lki_cluster other;
+            if (!lki_impl_match(list[i], cluster->node[n], is_hidden, c, &other)) continue;
+            const lki_node *head = lki_cluster_head(&other);
+            const char *why = list[i]->refuses != NULL
+                                  ? list[i]->refuses(&other, &c->program->switches)
+                                  : NULL;
+            if (lki_cluster_has(cluster, head)) continue;
+            if (why == NULL) LKI_TRY(name_taker(c, taker, cluster->node[n], &why));
+            LKI_TRY(note_refusal(c, head, i, why));
+        }
+    return LKS_OK;
+}
+
 static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_cluster *cluster)
 {
     lki_program *program = c->program;
@@ -208,6 +243,7 @@ static lks_status choose_all(const choice *c, const lki_node *const *nodes, chos
         if (!at->needed || at->covered || is_source(nodes[n])) continue;
         LKI_TRY(choose_impl(c, nodes[n], &all[n].impl, &all[n].cluster));
         if (all[n].impl == NULL) continue;
+        LKI_TRY(note_overlaps(c, all[n].impl, &all[n].cluster));
         for (int i = 0; i < all[n].cluster.count; i++)
             c->marks[all[n].cluster.node[i]->index].covered = true;
     }

@@ -111,9 +111,8 @@ void lki_conv_leave_out(lki_conv_shape *s)
     }
 }
 
-const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
+const lki_vector_conv *lki_conv_choose(lki_plan *plan, const lki_node *node, lki_conv_shape *shape)
 {
-    const lki_node *node = lki_cluster_head(&plan->cluster);
     const lki_vector *vector = lki_cpu(plan)->vector;
     *shape = lki_conv_shape_of(node);
     shape->share = plan->share;
@@ -138,7 +137,8 @@ static lks_status plan_conv2d(lki_plan *plan)
 {
     conv_plan *p = (conv_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
-    const lki_vector_conv *kernels = p->kernels = lki_conv_choose(plan, &p->shape);
+    const lki_vector_conv *kernels = p->kernels = lki_conv_choose(
+        plan, lki_cluster_head(&plan->cluster), &p->shape);
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = kernels->packed_bytes(&p->shape);
     plan->needs.sums_bytes = kernels->sums_bytes(&p->shape);

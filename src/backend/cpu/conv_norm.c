@@ -23,6 +23,8 @@
  * so that they need no look at y for its mean, and one at its first row behind them.
  *
  * Where the activation's derivative is a function of what it reads, that is formed again from y.
+ *
+ * first_norm is the same behind a normalize of bytes, which the convolution reads as in first.c.
  */
 #include "backend/cpu/norm.h"
 #include "base/memory.h"
@@ -34,6 +36,7 @@ typedef struct conv_norm_plan {
     lki_cpu_plan cpu;
     lki_conv_shape shape;
     const lki_vector_conv *kernels;
+    float (*table)[256]; /* of normalize; NULL: there is none */
     lki_norm norm;
     int64_t pixels;                        /* of a sample */
     bool side;                             /* there is an add, of in[1] */
@@ -61,6 +64,11 @@ static bool derives_from_in(const lki_node *tail)
     return !lki_cpu_activation_reads_out(lki_cpu_activation_of(tail, &constant));
 }
 
+static const lki_node *convolution_of(const lki_cluster *cluster)
+{
+    return cluster->node[lki_cluster_head(cluster)->op == LKI_OP_NORMALIZE ? 1 : 0];
+}
+
 static const char *cpu_conv_norm_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
     (void)switches;
@@ -69,6 +77,14 @@ static const char *cpu_conv_norm_refuses(const lki_cluster *cluster, const lki_s
     if (!lki_shape_equal(&cluster->in[1]->shape, &tail->out.shape))
         return "adds a value for each channel";
     return derives_from_in(tail) ? "backward would read what is added" : NULL;
+}
+
+/* What normalize writes is kept in bfloat16 where activations are, and bytes are not. */
+static const char *cpu_first_norm_refuses(const lki_cluster *cluster, const lki_switches *switches)
+{
+    const char *why = lki_cpu_first_reads_no_bytes(cluster, switches);
+    if (why == NULL && switches->bf16_storage) why = "train.dtype: bf16_storage";
+    return why != NULL ? why : cpu_conv_norm_refuses(cluster, switches);
 }
 
 static size_t cpu_conv_norm_book(size_t *total, int64_t floats)
@@ -82,9 +98,13 @@ static lks_status plan_conv_norm(lki_plan *plan)
 {
     conv_norm_plan *p = (conv_norm_plan *)(void *)plan;
     const lki_cluster *cluster = &plan->cluster;
-    const lki_node *conv = lki_cluster_head(cluster), *tail = lki_cluster_tail(cluster);
+    const lki_node *head = lki_cluster_head(cluster), *conv = convolution_of(cluster),
+                   *tail = lki_cluster_tail(cluster);
     LKI_TRY(lki_cpu_plan_start(plan));
-    p->kernels = lki_conv_choose(plan, &p->shape);
+    p->kernels = lki_conv_choose(plan, conv, &p->shape);
+    if (conv != head)
+        LKI_TRY(lki_normalize_table(plan->context, head, p->shape.channels, &p->table));
+    p->shape.table = (const float(*)[256])p->table;
     p->norm = lki_norm_of(cluster->counted, p->cpu.vector);
     p->pixels = p->cpu.out / p->norm.channels;
     p->side = cluster->in_count > 1;
@@ -112,6 +132,13 @@ static lks_status plan_conv_norm(lki_plan *plan)
     p->strip_d = cpu_conv_norm_book(total, p->strip * p->norm.channels);
     p->strip_z = cpu_conv_norm_book(total, p->strip * p->norm.channels);
     return LKS_OK;
+}
+
+static void release_conv_norm(lki_plan *plan)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    if (p->table != NULL)
+        lki_free(plan->context, p->table, (size_t)p->shape.channels * sizeof *p->table);
 }
 
 static void cpu_conv_norm_prepare(lki_plan *plan, const float *const param[], void *packed,
@@ -300,6 +327,7 @@ static const lki_kernel kernel = {
     .span = LKI_SPAN_SLICE,
     .parted = true,
     .plan = plan_conv_norm,
+    .release = release_conv_norm,
     .prepare = cpu_conv_norm_prepare,
     .forward = cpu_conv_norm_forward,
     .finish = cpu_conv_norm_finish,
@@ -319,5 +347,17 @@ const lki_impl lki_cpu_conv_norm_impl = {
                 {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
     .count = 4,
     .refuses = cpu_conv_norm_refuses,
+    .kernel = &kernel,
+};
+
+const lki_impl lki_cpu_first_norm_impl = {
+    .name = "first_norm",
+    .pattern = {{.ops = LKI_OPS(NORMALIZE)},
+                {.ops = LKI_OPS(CONV2D), .from = {1}},
+                {.ops = LKI_OPS(BATCH_NORM), .from = {1}},
+                {.ops = LKI_OPS(ADD), .from = {1}, .optional = true},
+                {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
+    .count = 5,
+    .refuses = cpu_first_norm_refuses,
     .kernel = &kernel,
 };

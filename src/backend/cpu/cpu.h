@@ -51,7 +51,9 @@ bool lki_conv_is_depthwise(const lki_conv_shape *shape);
  * of the others keep their numbers, so that no bit depends on this. */
 void lki_conv_leave_out(lki_conv_shape *shape);
 bool lki_conv_is_first(const lki_conv_shape *shape); /* few channels: vector/conv/first.h */
-const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape);
+const lki_vector_conv *lki_conv_choose(lki_plan *plan, const lki_node *node, lki_conv_shape *shape);
+/* Why the convolution of a cluster that begins with normalize, conv2d cannot read bytes; NULL: it can. */
+const char *lki_cpu_first_reads_no_bytes(const lki_cluster *cluster, const lki_switches *switches);
 /* The gradients that `args` asks for. `y`: the output behind relu, where d_y is still the gradient of
  * that; else NULL. */
 void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *shape,

@@ -24,7 +24,7 @@ static const first_plan *cpu_first(const lki_plan *plan)
     return (const first_plan *)(const void *)plan;
 }
 
-static const char *cpu_first_refuses(const lki_cluster *cluster, const lki_switches *switches)
+const char *lki_cpu_first_reads_no_bytes(const lki_cluster *cluster, const lki_switches *switches)
 {
     const lki_conv_shape shape = lki_conv_shape_of(cluster->node[1]);
     if (switches->bf16) return "train.dtype: bf16";
@@ -133,6 +133,6 @@ const lki_impl lki_cpu_first_impl = {
                 {.ops = LKI_OPS(CONV2D), .from = {1}},
                 {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
     .count = 3,
-    .refuses = cpu_first_refuses,
+    .refuses = lki_cpu_first_reads_no_bytes,
     .kernel = &first_kernel,
 };

@@ -7,6 +7,7 @@
 #define LKI_CPU_IMPL_LIST(X)                                                                       \
     X(conv_block)                                                                                  \
     X(conv_block_gelu)                                                                             \
+    X(first_norm)                                                                                  \
     X(conv_norm)                                                                                   \
     X(first)                                                                                       \
     X(conv2d_relu)                                                                                 \
