@@ -129,6 +129,7 @@ typedef enum cli_local {
     LOCAL_TEMPERATURE,
     LOCAL_TOP_K,
     LOCAL_TOP_P,
+    LOCAL_STOP, /* may be repeated */
     LOCAL_SEED,
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
@@ -147,6 +148,7 @@ typedef struct cli_option {
     cli_local local;  /* when it is no key */
     const char *help; /* NULL: the key's */
 } cli_option;
+bool cli_is_repeated(cli_local local); /* may be given several times, each of which counts */
 extern const cli_option cli_options[];
 extern const int cli_option_count;
 extern const cli_verb cli_verbs[];

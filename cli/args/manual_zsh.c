@@ -43,8 +43,7 @@ static void manual_zsh_print_options(FILE *out, int bit)
         char text[CLI_TEXT_SIZE];
         if ((option->verbs & bit) == 0) continue;
         cli_option_text(text, sizeof text, option);
-        fprintf(out, "        '%s--%s%s[",
-                option->local == LOCAL_SET || option->local == LOCAL_GRID ? "*" : "", option->name,
+        fprintf(out, "        '%s--%s%s[", cli_is_repeated(option->local) ? "*" : "", option->name,
                 option->argument != NULL ? "=" : "");
         print_quoted(out, text);
         fputc(']', out);

@@ -262,6 +262,10 @@ const cli_option cli_options[] = {
     LOCAL("top-p", 0, "P", VERB_SAMPLE, TOP_P,
           "draw from as few tokens, the most probable, as have this share of all together; default "
           "1"),
+    LOCAL(
+        "stop", 0, "TEXT", VERB_SAMPLE, STOP,
+        "a text ends in front of this, as soon as the network makes it; may be repeated; default: "
+        "after --tokens"),
     LOCAL("seed", 0, "N", VERB_SAMPLE, SEED, "of what is drawn; default 0"),
     LOCAL("best", 0, NULL, VERB_SAMPLE, BEST,
           "of a folder the checkpoint whose validation loss was the smallest; the default where "

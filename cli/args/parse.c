@@ -81,6 +81,12 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
                     verb_hint(cli));
 }
 
+bool cli_is_repeated(cli_local local)
+{
+    return local == LOCAL_SET || local == LOCAL_MIRROR || local == LOCAL_GRID ||
+           local == LOCAL_STOP;
+}
+
 static lks_status take_option(cli_args *cli, const cli_option *option, const char *argument)
 {
     const char *text = argument != NULL ? argument : "true";
@@ -90,7 +96,7 @@ static lks_status take_option(cli_args *cli, const cli_option *option, const cha
                         "option --%s has an empty value, expected %s; is a variable of the shell "
                         "not set?",
                         option->name, option->argument);
-    if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR && local != LOCAL_GRID) {
+    if (local != LOCAL_NONE && !cli_is_repeated(local)) {
         cli->local[local] = text;
         for (int i = 0; i < cli_option_count && local == LOCAL_RESUME_FROM; i++)
             if (strcmp(cli_options[i].name, "resume") == 0)

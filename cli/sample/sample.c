@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
+#include "cli/sample/ends.h"
 #include "cli/stop.h"
 #include "cli/verbs/checkpoint_path.h"
 
@@ -23,6 +24,7 @@ typedef struct sampling {
     lks_recipe *recipe;
     lks_model *model; /* the recipe's */
     lks_generator_opts opts;
+    sample_ends ends;
     int64_t tokens, workers;
     char prompt[40]; /* for people: "the prompt in line 3" */
     bool terminal;   /* standard output is one: it is sent no control characters */
@@ -191,8 +193,10 @@ static lks_status open_model(sampling *s)
 
 /* ---------------------------------------------------------------- writing */
 
-static void put_byte(sampling *s, uint8_t byte)
+static void put_byte(void *user, char made)
 {
+    sampling *s = user;
+    const uint8_t byte = (uint8_t)made;
     const bool follows = s->pending != 0 && byte >= 0x80 && byte < 0xA0; /* U+0080 to U+009F */
     const bool control = (byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7F;
     if (!s->terminal) {
@@ -206,7 +210,15 @@ static void put_byte(sampling *s, uint8_t byte)
 
 static lks_status put_sampled(sampling *s, const char *text, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) put_byte(s, (uint8_t)text[i]);
+    for (size_t i = 0; i < bytes; i++) put_byte(s, text[i]);
+    return say_flush();
+}
+
+/* Of what is made, up to where the text ends by it. */
+static lks_status put_made(sampling *s, const char *text, size_t bytes, bool *ended)
+{
+    for (size_t i = 0; i < bytes && !*ended; i++)
+        *ended = sample_ends_take(&s->ends, text[i], put_byte, s);
     return say_flush();
 }
 
@@ -251,6 +263,7 @@ static lks_status feed_prompt(const sampling *s, lks_generator *generator, const
 static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
 {
     lks_generator *generator;
+    bool ended = false;
     s->opts.stream = number;
     lks_status status = lks_generator_create(&generator, s->model, &s->opts);
     if (status == LKS_OK) status = feed_prompt(s, generator, prompt);
@@ -258,14 +271,15 @@ static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
         if (number > 0) puts("---");
         status = put_sampled(s, prompt, strlen(prompt));
     }
-    for (int64_t i = 0; i < s->tokens && status == LKS_OK && stop_asked() == 0; i++) {
+    for (int64_t i = 0; i < s->tokens && !ended && status == LKS_OK && stop_asked() == 0; i++) {
         int32_t token;
         size_t bytes;
         status = lks_generator_next(generator, &token);
         if (status != LKS_OK) break;
         const char *text = lks_tokenizer_token(s->tokenizer, token, &bytes);
-        status = put_sampled(s, text, bytes);
+        status = put_made(s, text, bytes, &ended);
     }
+    sample_ends_release(&s->ends, put_byte, s);
     if (status == LKS_OK) status = put_sampled(s, "\n", 1);
     lks_generator_destroy(generator);
     return status;
@@ -318,7 +332,10 @@ static lks_status write_prompts(sampling *s, const char *path)
 
 lks_status verb_sample(const cli_args *cli, int *code)
 {
-    sampling s = {.cli = cli, .terminal = isatty(STDOUT_FILENO) != 0, .prompt = "the prompt"};
+    sampling s = {.cli = cli,
+                  .ends = sample_ends_of(cli),
+                  .terminal = isatty(STDOUT_FILENO) != 0,
+                  .prompt = "the prompt"};
     const char *prompt = cli->local[LOCAL_PROMPT];
     lks_status status = read_options(&s);
     if (status == LKS_OK) status = lks_context_create(&s.context, &say_logged);

@@ -73,6 +73,40 @@ static void a_text_depends_on_nothing_but_what_is_asked_for(void **state)
     assert_string_equal(last.out, first);
 }
 
+/* "text" up to the first place of `end` behind the prompt, where it is cut off. */
+static void cut(char *text, const char *prompt, const char *end)
+{
+    char *at = strstr(text + strlen(prompt), end);
+    assert_non_null(at);
+    strcpy(at, "\n");
+}
+
+static void a_text_ends_where_it_is_to(void **state)
+{
+    (void)state;
+    char whole[OUTPUT_SIZE], end[6 + 1], expected[OUTPUT_SIZE];
+    static const char arguments[] = "sample run --prompt line --tokens 60 --seed 3";
+    static const char *const levels[][2] = {{"char", "21"}, {"word", "66"}};
+    for (int i = 0; i < 2; i++) {
+        train(levels[i][0], levels[i][1]);
+        run(arguments);
+        expect_ok();
+        strcpy(whole, last.out);
+        snprintf(end, sizeof end, "%.6s", whole + 30); /* of words within one, and over a border */
+        strcpy(expected, whole);
+        cut(expected, "line", end);
+        run("%s --stop 'no such text' --stop '%s'", arguments, end);
+        expect_ok();
+        assert_string_equal(last.out, expected);
+        run("%s --stop 'no such text'", arguments);
+        expect_ok();
+        assert_string_equal(last.out, whole);
+        shell("rm -r run");
+    }
+    run("sample run --stop ''");
+    expect(2, "option --stop has an empty value, expected TEXT");
+}
+
 static void each_prompt_has_a_text(void **state)
 {
     (void)state;
@@ -313,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_text_depends_on_nothing_but_what_is_asked_for),
+        TEST(a_text_ends_where_it_is_to),
         TEST(each_prompt_has_a_text),
         TEST(prompts_that_cannot_be_fed_are_named),
         TEST(processes_and_workers_change_nothing),
