@@ -15,6 +15,7 @@
 #include "cli/out/text.h"
 #include "cli/process.h"
 #include "cli/arch/arch.h"
+#include "cli/report/sc20.h"
 #include "recipe/run/record.h"
 
 static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
@@ -99,13 +100,15 @@ static report_format format_of(const lks_recipe *recipe)
            : strcmp(name, "csv") == 0        ? REPORT_CSV
            : strcmp(name, "lightning") == 0  ? REPORT_LIGHTNING
            : strcmp(name, "ddp") == 0        ? REPORT_DDP
+           : strcmp(name, "sc20") == 0       ? REPORT_SC20
            : strcmp(name, "iterations") == 0 ? REPORT_ITERATIONS
                                              : REPORT_TEXT;
 }
 
 bool report_is_text(report_format format)
 {
-    return format == REPORT_TEXT || format == REPORT_LIGHTNING || format == REPORT_DDP;
+    return format == REPORT_TEXT || format == REPORT_LIGHTNING || format == REPORT_DDP ||
+           format == REPORT_SC20;
 }
 
 /* Lines for people. */
@@ -161,7 +164,7 @@ void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_pa
     out->line_clock = out->draw_clock = out->part_clock = out->step_clock;
     out->bar = !out->quiet && say_width() > 0 && (report_is_text(out->format) || !out_is_terminal);
     out->lines = !out->quiet && report_is_text(out->format) &&
-                 (asked || !(out->bar && out_is_terminal));
+                 (asked || out->format == REPORT_SC20 || !(out->bar && out_is_terminal));
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
     if (out->format == REPORT_CSV && !goes_on()) print_titles();
 }
@@ -248,16 +251,20 @@ static json_t *step_json(const cli_report *r, const lks_step_event *event, doubl
  * "Perplexity: 100.00" in between. */
 static void say_line(cli_report *r, const lks_step_event *event, double loss, double now)
 {
-    char rate[TEXT_NUMBER_SIZE], more[64] = "";
+    char count[TEXT_NUMBER_SIZE], more[64] = "";
+    const double rate = (double)r->line_samples / (now - r->line_clock);
+    r->line_clock = now;
+    r->line_samples = 0;
+    if (r->format == REPORT_SC20) {
+        sc20_step(event, rate, r->targets == REPORT_TOKENS ? "tokens" : "img");
+        return;
+    }
     if (r->targets == REPORT_TOKENS)
         snprintf(more, sizeof more, "Perplexity: %.2f\t", lks_metrics_perplexity(event->metrics));
     say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f\t%s%s %s/s", (long long)event->epoch,
         (long long)(event->batch * r->batch_size), (long long)r->samples,
         100.0 * (double)event->batch / (double)event->batches, loss, more,
-        lks_text_count(rate, (int64_t)((double)r->line_samples / (now - r->line_clock))),
-        unit_of(r));
-    r->line_clock = now;
-    r->line_samples = 0;
+        lks_text_count(count, (int64_t)rate), unit_of(r));
 }
 
 void report_step(cli_report *r, const lks_step_event *event)
@@ -414,10 +421,13 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
         say_epoch(r, epoch);
         return;
     }
-    if (r->bar && !r->lines) {
+    if (r->format == REPORT_SC20 || (r->bar && !r->lines)) {
         say_not_finite("Validation", &epoch->valid);
         say_not_finite("Test", &epoch->test);
-        say_epoch(r, epoch);
+        if (r->format == REPORT_SC20)
+            sc20_epoch(epoch, r->targets != REPORT_NUMBERS);
+        else
+            say_epoch(r, epoch);
         return;
     }
     if (epoch->valid.samples > 0)

@@ -17,6 +17,7 @@ typedef enum report_format {
     REPORT_CSV,       /* the same as a table: a line for each event but the start */
     REPORT_LIGHTNING, /* text that begins as PyTorch Lightning does */
     REPORT_DDP, /* text that begins with the configuration, and ends epochs with a block of results */
+    REPORT_SC20,       /* text in the words of NERSC's tutorial, of steps speed alone */
     REPORT_ITERATIONS, /* text, but of steps the loss alone, and at the end a plot of it */
 } report_format;
 

@@ -8,6 +8,7 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
+#include "cli/report/sc20.h"
 #include "cli/report/summary.h"
 #include "cli/running/running.h"
 #include "cli/stop.h"
@@ -188,6 +189,7 @@ static void train_print_head(const training *t, int cores)
     say_workers(t, &info);
     say_kernels(t);
     say_rate(t);
+    if (t->report.format == REPORT_SC20) sc20_begin();
 }
 
 static void say_stopped(const training *t, int64_t step)

@@ -395,11 +395,13 @@
     X(BENCH_WARMUP, "bench.warmup", INT, "[0,1000000000]", "20", FREE,                             \
       "of bench --passes: calls of each pass before")                                              \
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", SAID, "batches between lines")              \
-    X(LOG_FORMAT, "log.format", CHOICE, "text json csv iterations lightning ddp", "text", SAID,    \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json csv iterations lightning ddp sc20", "text",     \
+      SAID,                                                                                        \
       "text; json: an object for each step and epoch; csv: a line for each; iterations: the loss " \
       "every log.interval steps, and at the end a plot and cost_history.csv; lightning: text "     \
       "that begins as PyTorch Lightning does, with a table of layers; ddp: with settings and "     \
-      "ranks, and precision, recall and F1 of each epoch")                                         \
+      "ranks, and precision, recall and F1 of each epoch; sc20: speed, time and accuracy in the "  \
+      "words of NERSC's tutorial")                                                                 \
     X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", SAID, "print only the last line, the hash")     \
     X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", FREE,                                       \
       "say what is opened, chosen, saved, and how long it takes")                                  \
