@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstep/tools.h>
@@ -10,14 +11,48 @@
 #include "cli/data/digest.h"
 #include "cli/out/text.h"
 
+/* The archive in a folder, or the folder itself where it is one; NULL: it is not there. */
+static const char *archive_path(cli_pool *pool, const char *folder, const lki_published_file *file)
+{
+    const char *name = pool_format(pool, "%s.gz", file->name), *slash = strrchr(folder, '/');
+    if (strcmp(slash != NULL ? slash + 1 : folder, name) == 0) return folder;
+    const char *path = pool_format(pool, "%s/%s", folder, name);
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
+static const char *folder_of(cli_pool *pool, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) return ".";
+    return slash == path ? "/" : pool_copy(pool, path, (size_t)(slash - path));
+}
+
+static lks_status fail_changed(cli_pool *pool, const char *path, const lki_published *known,
+                               const lki_published_file *file)
+{
+    struct stat about = {0};
+    const bool all = stat(path, &about) == 0 && about.st_size == file->bytes;
+    const char *what = all ? "as many bytes, but others: it is changed or damaged"
+                           : pool_format(
+                                 pool,
+                                 "%lld bytes, expected %lld: it is truncated, or packed again",
+                                 (long long)about.st_size, (long long)file->bytes);
+    const char *to_do = file == known->pickled
+                            ? "copy or download it again"
+                            : pool_format(pool, "remove it and run 'lockstep data %s --out %s'",
+                                          known->name, folder_of(pool, path));
+    return lks_fail(LKS_E_MISMATCH,
+                    "%.300s is not the file that was published for %s, it has %s; %.300s", path,
+                    known->name, what, to_do);
+}
+
 /* An archive as it is published: what it is said to be, or what its name says. */
-static lks_status check_archive(cli_pool *pool, const char *folder, const lki_published *known)
+static lks_status check_archive(cli_pool *pool, const char *folder, const lki_published *known,
+                                const lki_published_file *file)
 {
     char found[DIGEST_SIZE];
-    if (known->file_count != 1) return LKS_OK;
-    const lki_published_file *file = &known->files[0];
-    const char *path = pool_format(pool, "%s/%s.gz", folder, file->name);
-    if (access(path, F_OK) != 0) return LKS_OK;
+    const char *path = file != NULL ? archive_path(pool, folder, file) : NULL;
+    if (path == NULL) return LKS_OK;
     const lks_status status = digest_sha256(found, path);
     if (status == LKS_E_UNSUPPORTED) {
         say_error("%s", lks_last_error()->message);
@@ -28,11 +63,19 @@ static lks_status check_archive(cli_pool *pool, const char *folder, const lki_pu
         say("%s.gz  as published for %s", file->name, known->name);
         return LKS_OK;
     }
-    return lks_fail(
-        LKS_E_MISMATCH,
-        "%.300s is not the file that was published for %s: changed, damaged or packed again; "
-        "remove it and run 'lockstep data %s --out %.200s'",
-        path, known->name, known->name, folder);
+    return fail_changed(pool, path, known, file);
+}
+
+/* All that are there. */
+static lks_status check_archives(cli_pool *pool, const char *folder)
+{
+    lks_status status = LKS_OK;
+    for (int i = 0; i < lki_published_count && status == LKS_OK; i++) {
+        const lki_published *known = &lki_published_table[i];
+        if (known->file_count == 1) status = check_archive(pool, folder, known, known->files);
+        if (status == LKS_OK) status = check_archive(pool, folder, known, known->pickled);
+    }
+    return status;
 }
 
 /* Floats may be what nothing can be computed with. */
@@ -85,9 +128,7 @@ lks_status data_check_samples(cli_pool *pool, lks_context *context, const char *
 {
     const bool has_test = lks_dataset_folder_has(folder, true);
     lks_dataset_info split[2] = {{.samples = 0}};
-    lks_status status = LKS_OK;
-    for (int i = 0; i < lki_published_count && status == LKS_OK; i++)
-        status = check_archive(pool, folder, &lki_published_table[i]);
+    lks_status status = check_archives(pool, folder);
     for (int test = !lks_dataset_folder_has(folder, false); test < 1 + has_test && status == LKS_OK;
          test++) {
         lks_dataset *data;

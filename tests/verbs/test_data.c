@@ -287,8 +287,20 @@ static void archives_and_random_images_are_looked_at(void **state)
     shell("echo no archive >c/cifar-10-binary.tar.gz");
     run("data check c");
 #if defined(LKT_HAVE_MD)
-    expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10: changed, "
-              "damaged");
+    expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10, it has 11 "
+              "bytes, expected 170052171: it is truncated, or packed again; remove it and run "
+              "'lockstep data cifar10 --out c'");
+    run("data check c/cifar-10-binary.tar.gz");
+    expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10, it has 11");
+    shell("truncate -s 170052171 c/cifar-10-binary.tar.gz");
+    run("data check c");
+    expect(5, "it has as many bytes, but others: it is changed or damaged; remove it and run");
+    shell("mv c/cifar-10-binary.tar.gz cifar-100-python.tar.gz");
+    run("data check cifar-100-python.tar.gz");
+    expect(5, "cifar-100-python.tar.gz is not the file that was published for cifar100, it has "
+              "170052171 bytes, expected 169001437: it is truncated, or packed again; copy or "
+              "download it again");
+    shell("echo no archive >c/cifar-10-binary.tar.gz");
 #else
     expect(4, "the tar archive ends within a header, at byte 0");
 #endif

@@ -54,6 +54,15 @@ static const lki_published_file cifar10_files[] = {
      "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", NULL},
 };
 
+/* As Keras has them, datasets/cifar10.py and cifar100.py; their MD5 are c58f30108f718f92721af3b95e74349a and
+ * eb9058c3a382ffc7106e4002c42a8d85. */
+static const lki_published_file cifar10_pickled = {
+    "cifar-10-python.tar", 170498071,
+    "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce", NULL};
+static const lki_published_file cifar100_pickled = {
+    "cifar-100-python.tar", 169001437,
+    "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7", NULL};
+
 static const lki_published_file cifar100_files[] = {
     {"cifar-100-binary.tar", 168513733,
      "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", NULL},
@@ -108,12 +117,14 @@ const lki_published lki_published_table[] = {
      .mirrors = {"https://www.cs.toronto.edu/~kriz"},
      .file_count = 1,
      .files = cifar10_files,
+     .pickled = &cifar10_pickled,
      .info = LIKE_CIFAR(10),
      .classes = cifar10_classes},
     {.name = "cifar100",
      .mirrors = {"https://www.cs.toronto.edu/~kriz"},
      .file_count = 1,
      .files = cifar100_files,
+     .pickled = &cifar100_pickled,
      .info = LIKE_CIFAR(100),
      .classes = cifar100_classes},
     {.name = "dummy",

@@ -24,9 +24,11 @@ typedef struct lki_published {
     const char *mirrors[LKI_MIRRORS]; /* folders of its files, best first, then NULL; the first
                                              is NULL where none are needed */
     int file_count;
-    const lki_published_file *files; /* [file_count] */
-    lks_dataset_info info;           /* of the training split */
-    const char *const *classes;      /* [info.classes]; NULL: they are numbers */
+    const lki_published_file *files;   /* [file_count] */
+    const lki_published_file *pickled; /* the same as Python has it, which is read, but not
+                                             downloaded; NULL: it is published in one form */
+    lks_dataset_info info;             /* of the training split */
+    const char *const *classes;        /* [info.classes]; NULL: they are numbers */
     const char *keys; /* of a configuration's "data", its alone: "seed"; NULL: none */
 } lki_published;
 const lki_published *lki_published_find(const char *name); /* by name; NULL: nothing is known */
