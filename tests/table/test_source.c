@@ -56,6 +56,45 @@ static void numbers_are_standardised_and_texts_are_one_of_many(void **state)
     lks_recipe_close(recipe);
 }
 
+static char warned[500];
+
+static void keep_warning(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    if (level == LKS_LOG_WARN) snprintf(warned, sizeof warned, "%s", line);
+}
+
+static void one_class_is_warned_of(void **state)
+{
+    static const struct {
+        const char *csv, *keys, *expected; /* NULL: nothing */
+    } cases[] = {
+        {"a,kind\n1,x\n2,x\n", "",
+         "column 'kind' has the class 'x' in all rows, so that there is "
+         "nothing to learn; is it the column that is meant by "
+         "data.targets?"},
+        {"a,kind\n1,7\n2,7\n", ", task: classification", "column 'kind' has the class '7' in all"},
+        {"a,kind\n1,x\n2,y\n", "", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        lks_recipe *recipe;
+        write_text("t.csv", cases[i].csv);
+        snprintf(text, sizeof text, "data: {table: %s%s}\nmodel: {name: mlp}\n", in_folder("t.csv"),
+                 cases[i].keys);
+        LKT_OK(lks_recipe_open_text(&recipe, "r", text));
+        lks_recipe_log(recipe, keep_warning, NULL);
+        warned[0] = '\0';
+        LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+        if (cases[i].expected == NULL)
+            assert_string_equal(warned, "");
+        else if (strstr(warned, cases[i].expected) == NULL)
+            fail_msg("case %zu: '%s'", i, warned);
+        lks_recipe_close(recipe);
+    }
+}
+
 static void classes_are_texts_or_integers(void **state)
 {
     (void)state;
@@ -297,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_standardised_and_texts_are_one_of_many),
+        cmocka_unit_test(one_class_is_warned_of),
         cmocka_unit_test(classes_are_texts_or_integers),
         cmocka_unit_test(missing_values_are_filled_where_asked),
         cmocka_unit_test(splits_are_drawn_and_standardised_by_the_training_alone),

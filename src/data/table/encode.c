@@ -208,6 +208,12 @@ static lks_status name_classes(lki_encoding *e, const lki_table *table)
         lki_text(number, sizeof number, "%.0f", value);
         LKI_TRY(lki_encoding_call_class(e, c, feature->text ? feature->word[c].text : number));
     }
+    if (e->classes == 1)
+        lki_log_line(
+            e->context, LKS_LOG_WARN,
+            "'%s': column '%s' has the class '%s' in all rows, so that there is nothing to "
+            "learn; is it the column that is meant by data.targets?",
+            table->path, feature->name, e->class_name[0]);
     return LKS_OK;
 }
 
