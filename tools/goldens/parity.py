@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Random networks that PyTorch and Lockstep train alike, for bench/parity (a hundred of them) and for
-tests/cli/test_parity.c (a dozen, with what PyTorch computes).
+tests/cli/test_parity.c (fourteen, with what PyTorch computes).
 
 Usage: parity.py > tests/cli/golden/parity.json   (needs torch; adamp from PyPI for AdamP)
 
 A network is a configuration of the program, data and initial values. All follow from a number: layers
 of all operations that a configuration has (but dropout, whose mask is each side's own), every
-optimizer, schedule and option of the update with hyperparameters over their whole range. Data and
-values come from formula.py's integer formula, which the test has too.
+optimizer (LARS and LAMB as large_batch.py has them), schedule and option of the update with hyperparameters over their
+whole range. Data and values come from formula.py's integer formula, which the test has too.
 """
 import json
 import math
@@ -21,11 +21,13 @@ from torch.optim import lr_scheduler
 
 from accuracy import from_torch, to_torch
 from formula import hashes
+from large_batch import Lamb, Lars
 
 STEPS = 20
 # Together they have every layer, optimizer, schedule and option, and none is chaotic: PyTorch's own
 # float32 stays within 6e-7.
-FROZEN = [0, 1, 11, 13, 16, 28, 38, 41, 56, 62, 110, 122]
+FROZEN = [0, 1, 11, 13, 16, 28, 29, 38, 41, 44, 56, 62, 110, 122]
+LARGE_BATCH = {4: "lars", 9: "lamb"}  # networks with this last digit have them, whatever is drawn
 PIXELS, LABELS, FIRST_VALUE, STREAMS = 0, 1, 2, 100  # streams of numbers; so many for one network
 CURVES = ("relu", "leaky_relu", "gelu", "silu", "tanh", "sigmoid", "softplus")
 
@@ -161,11 +163,12 @@ class Builder:
                          "label_smoothing": self.dice.choice([0, 0, 0.1])}}
 
 
-def draw_optimizer(dice):
+def draw_optimizer(dice, number):
     def log(low, high):
         return float(f"{10 ** dice.uniform(math.log10(low), math.log10(high)):.3g}")
 
     name = dice.choice(["sgd", "sgd", "adam", "adamw", "adadelta", "rmsprop", "rmsprop", "adamp"])
+    name = LARGE_BATCH.get(number % 10, name)
     o = {"name": name, "weight_decay": dice.choice([0, 0, 1e-4, 0.01])}
     moments = {"betas": dice.choice([[0.9, 0.999], [0.8, 0.99], [0.95, 0.9999], [0.0, 0.9]]),
                "eps": dice.choice([1e-8, 1e-6, 1e-3])}
@@ -175,6 +178,9 @@ def draw_optimizer(dice):
             o["nesterov"] = True
         elif o["momentum"]:
             o["dampening"] = dice.choice([0, 0, 0.3])
+    elif name == "lars":
+        o |= {"lr": log(0.05, 1), "momentum": dice.choice([0, 0.5, 0.9]),
+              "trust": dice.choice([0.001, 0.02, 0.1]), "eps": moments["eps"]}
     elif name == "adadelta":
         o |= {"lr": log(0.1, 1), "rho": dice.choice([0.9, 0.99, 0.999]),
               "eps": dice.choice([1e-6, 1e-3])}
@@ -240,7 +246,7 @@ def make_network(number):
         "model": {"name": "parity", "layers": builder.layers},
         "train": {"steps": STEPS, "batch_size": batch,
                   "replicas": 1 if whole else dice.randint(1, 5)},
-        "optimizer": draw_optimizer(dice),
+        "optimizer": draw_optimizer(dice, number),
         "schedule": draw_schedule(dice),
     }
     if not any(t["name"].endswith(".bias") for t in builder.tensors):
@@ -319,7 +325,7 @@ def apply_layer(op, o, x, w, b, named):
             "log_softmax": lambda v: F.log_softmax(v, 1)}[op](x)
 
 
-def loss_of(network, parameters, x, y):
+def loss_of(network, parameters, x, y, _):
     config, named, op = network["config"], {}, None
     for layer in config["model"]["layers"]:
         (op, o), = layer.items()
@@ -333,7 +339,7 @@ def loss_of(network, parameters, x, y):
 def make_optimizer(network, parameters):
     o = network["config"]["optimizer"]
     same = ("lr", "momentum", "dampening", "nesterov", "rho", "alpha", "centered", "eps", "delta",
-            "wd_ratio", "weight_decay")
+            "wd_ratio", "weight_decay", "trust")
     settings = {k: o[k] for k in same if k in o}
     if "betas" in o:
         settings["betas"] = tuple(o["betas"])
@@ -346,6 +352,8 @@ def make_optimizer(network, parameters):
     if o["name"] == "adamp":
         import adamp
         return adamp.AdamP(groups, **settings)
+    if o["name"] in ("lars", "lamb"):
+        return {"lars": Lars, "lamb": Lamb}[o["name"]](groups, **settings)
     kind = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "adadelta": "Adadelta",
             "rmsprop": "RMSprop"}[o["name"]]
     return getattr(torch.optim, kind)(groups, **settings)
@@ -407,18 +415,21 @@ def samples(network, dtype):
 
 
 def train(network, dtype, samples_of, loss):
-    """The loss of every step's batch, before the step."""
+    """The loss of every step's batch, before the step; what recurrent layers carry from batch to batch of an epoch is
+    the loss's last argument."""
     config, start = network["config"], initial(network)
     parameters = {name: p.to(dtype).requires_grad_() for name, p in start.items()}
     optimizer, o = make_optimizer(network, parameters), config["optimizer"]
     x, y = samples_of(network, dtype)
     batch = config["train"]["batch_size"]
     batches = -(-network["samples"] // batch)
-    losses = []
+    losses, carried = [], {}
     for step, rate in enumerate(rates(network)):
         part = slice(step % batches * batch, (step % batches + 1) * batch)
+        if step % batches == 0:
+            carried = {}
         optimizer.zero_grad()
-        found = loss(network, parameters, x[part], y[part])
+        found = loss(network, parameters, x[part], y[part], carried)
         found.backward()
         losses.append(found.item())
         if "clip_value" in o:

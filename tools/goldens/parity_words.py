@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Random networks of tokens that PyTorch and Lockstep train alike, for bench/parity --words: embeddings, learned and
-sinusoidal positions, recurrent layers in stacks and both directions, attention in all its forms, norms, skip connections
+sinusoidal positions, recurrent layers in stacks, both directions, and with state that is carried from window to window of columns,
+attention in all its forms, norms, skip connections
 and tied weights, with parity.py's optimizers, schedules and values."""
 import math
 import random
@@ -19,8 +20,8 @@ CURVES = {"relu": F.relu, "silu": F.silu, "tanh": torch.tanh, "gelu": F.gelu}
 class Builder:
     """Layers one by one, of `width` channels at each position."""
 
-    def __init__(self, dice, width, tokens):
-        self.dice, self.width, self.tokens = dice, width, tokens
+    def __init__(self, dice, width, tokens, columns):
+        self.dice, self.width, self.tokens, self.columns = dice, width, tokens, columns
         self.layers, self.tensors = [], []
 
     def add(self, op, **options):
@@ -41,6 +42,8 @@ class Builder:
         op, hidden = self.dice.choice(["rnn", "lstm", "gru"]), self.dice.randint(3, 17)
         layers, both = self.dice.choice([1, 1, 2, 3]), self.dice.random() < 0.3
         options = {"hidden": hidden, "layers": layers, "bidirectional": both}
+        if self.columns and not both:
+            options["carry_state"] = self.dice.random() < 0.7
         if op == "rnn":
             options["nonlinearity"] = self.dice.choice(["tanh", "relu"])
         name, gates = self.add(op, **options), {"rnn": 1, "lstm": 4, "gru": 3}[op]
@@ -103,24 +106,28 @@ class Builder:
 def make_network(number):
     """The same for the same number, on every machine."""
     dice = random.Random(number)
-    tokens, batch = dice.randint(2, 13), dice.randint(2, 9)
-    builder = Builder(dice, 2 * dice.randint(2, 9), tokens)
+    tokens, batch, columns = dice.randint(2, 13), dice.randint(2, 9), dice.random() < 0.4
+    builder = Builder(dice, 2 * dice.randint(2, 9), tokens, columns)
     builder.network()
     config = {
         "data": {"text": "text", "level": "byte", "context": tokens, "cache": "none", "shuffle": False},
         "model": {"name": "parity", "layers": builder.layers},
         "train": {"steps": parity.STEPS, "batch_size": batch, "replicas": dice.randint(1, 5)},
-        "optimizer": parity.draw_optimizer(dice),
+        "optimizer": parity.draw_optimizer(dice, number),
         "schedule": parity.draw_schedule(dice),
     }
-    samples = dice.randint(2, 6) * batch + dice.choice([0, 0, batch // 2])
+    samples = dice.randint(2, 6) * batch
+    if columns:
+        config["data"]["columns"] = batch
+    else:
+        samples += dice.choice([0, 0, batch // 2])
     return {"number": number, "config": config, "tokens": tokens, "samples": samples,
             "tensors": builder.tensors}
 
 
 def text(network):
-    """Bytes: those of all windows, and the last one's next."""
-    count = network["samples"] * network["tokens"] + 1
+    """Bytes: those of all windows, and the last one's next; of columns each one's."""
+    count = network["samples"] * network["tokens"] + network["config"]["data"].get("columns", 1)
     return (hashes(count, network["number"] * parity.STREAMS) % np.uint32(LETTERS) + 97).astype(np.uint8)
 
 
@@ -138,12 +145,15 @@ def attend(o, x):
     return F.scaled_dot_product_attention(q, k, v, is_causal=o["causal"]).transpose(1, 2).flatten(2)
 
 
-def recur(op, o, x, own):
+def recur(op, o, x, own, carried):
     """The stack as PyTorch's module, with these parameters."""
     more = {"nonlinearity": o["nonlinearity"]} if op == "rnn" else {}
     module = getattr(torch.nn, op.upper())(x.shape[2], o["hidden"], o["layers"], batch_first=True,
                                            bidirectional=o["bidirectional"], dtype=x.dtype, **more)
-    return torch.func.functional_call(module, own, (x,))[0]
+    y, state = torch.func.functional_call(module, own, (x, carried.get(o["name"])))
+    if o.get("carry_state"):
+        carried[o["name"]] = tuple(s.detach() for s in state) if op == "lstm" else state.detach()
+    return y
 
 
 def sinusoidal(x):
@@ -153,7 +163,7 @@ def sinusoidal(x):
     return torch.stack([torch.sin(angle), torch.cos(angle)], 2).flatten(1)[:, :channels].to(x.dtype)
 
 
-def apply_layer(op, o, x, own, named, words):
+def apply_layer(op, o, x, own, named, words, carried):
     w, b = own.get("weight"), own.get("bias")
     if op == "embedding":
         return F.embedding(x, w)
@@ -169,22 +179,27 @@ def apply_layer(op, o, x, own, named, words):
         return attend(o, x)
     if op == "add":
         return x + named[o["with"]]
-    return recur(op, o, x, own) if op in ("rnn", "lstm", "gru") else CURVES[op](x)
+    return recur(op, o, x, own, carried) if op in ("rnn", "lstm", "gru") else CURVES[op](x)
 
 
-def loss_of(network, parameters, x, y):
+def loss_of(network, parameters, x, y, carried):
     named = {}
     for layer in network["config"]["model"]["layers"]:
         (op, o), = layer.items()
         own = {name.split(".", 1)[1]: p for name, p in parameters.items()
                if name.split(".", 1)[0] == o["name"]}
-        x = named[o["name"]] = apply_layer(op, o, x, own, named, parameters["words.weight"])
+        x = named[o["name"]] = apply_layer(op, o, x, own, named, parameters["words.weight"],
+                                           carried)
     return F.cross_entropy(x.flatten(0, 1), y.flatten())
 
 
 def samples(network, _):
+    """Those of columns in the order of windows, each with all columns."""
+    tokens = network["tokens"]
     found = torch.from_numpy(text(network).astype(np.int64))
-    return found[:-1].view(-1, network["tokens"]), found[1:].view(-1, network["tokens"])
+    found = found.view(network["config"]["data"].get("columns", 1), -1)
+    return (part.unflatten(1, (-1, tokens)).transpose(0, 1).reshape(-1, tokens)
+            for part in (found[:, :-1], found[:, 1:]))
 
 
 def networks(count):
