@@ -253,7 +253,7 @@ static void mistakes_are_explained(void **state)
         {"op add with=3:5 in=2x3", "op: add takes numbers, but with gives tokens"},
         {"op attention heads=1 with=3 in=2x3x3", "op: attention has one input, but with gives"},
         {"op attention heads=1 masked with=4:5 in=2x3x3", "tokens of with have to be one for each"},
-        {"op attention heads=1 with=3:5 in=2x3x3", "attention reads them with masked alone"},
+        {"op attention heads=1 with=3:5 in=2x3x3", "tokens are given, but masked is false"},
         {"op attention heads=1 masked in=2x3x3", "there are no tokens to find the padding in"},
         {"op add with=3: in=2x3", "op: with is '3:', expected the shape"},
         {"op add with=x in=2x3", "op: with is 'x', expected the shape"},
