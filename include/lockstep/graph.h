@@ -90,9 +90,8 @@ typedef struct lks_target_opts {
 } lks_target_opts;
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
 
-/* y = (x * scale - mean) / std per channel (the last dimension); constants, no gradient to x. U8
- * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch
- * does. The constants are copied. */
+/* y = (x * scale - mean) / std per channel (the last dimension); constants, no gradient to x. U8 input has scale 1/255, F32
+ * input scale 1. Computed in f32, scaling by division as PyTorch does. The constants are copied. */
 typedef struct lks_normalize_opts {
     const char *name;
     int count;         /* 1: the same for all channels; else the number of channels */
@@ -116,8 +115,7 @@ typedef struct lks_conv2d_opts {
 } lks_conv2d_opts;
 LKS_API lks_tensor *lks_conv2d(lks_graph *graph, lks_tensor *x, const lks_conv2d_opts *opts);
 
-/* weight [vocabulary][units], of tokens (the graph's input): the row of each; out is positions, units. Initially
- * N(0, 1), as PyTorch's. */
+/* weight [vocabulary][units], initially N(0, 1), of tokens (the graph's input): the row of each; out is positions, units. */
 typedef struct lks_embedding_opts {
     const char *name;
     int64_t units; /* required */
@@ -145,8 +143,7 @@ LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_posi
  * is, of each head, the sum of the values v_j of all positions j by softmax over j of q_i . k_j / sqrt(head width). qkv is
  * positions, (heads + 2 kv_heads) head width: in each position the queries of all heads, then keys, then values, as a
  * dense layer from PyTorch's in_proj_weight or GPT-2's c_attn gives them. out is positions, heads head width. Where there
- * are tokens, the graph's input, positions whose token is the padding take no part as keys; a row for which no key is
- * left is 0.
+ * are tokens, the graph's input, positions whose token is the padding take no part as keys; a row without a key is 0.
  */
 typedef struct lks_attention_opts {
     const char *name;
@@ -154,9 +151,9 @@ typedef struct lks_attention_opts {
     int64_t kv_heads; /* of keys and values, each for heads / kv_heads in a row; default: heads */
     bool causal;      /* position i sees those up to i */
     float dropout;    /* of the weights behind softmax, in training; default 0 */
-    float
-        rotary; /* base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2)
-                         by the angle position base^(-2d / head width), as Llama's are; default 0, which is not at all */
+    /* A base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2) by the angle
+     * position base^(-2d / head width), as Llama's are; default 0, which is not at all. */
+    float rotary;
     bool masked;     /* set where tokens are given; a layer of a list has the graph's tokens then */
     int64_t padding; /* the token; default 0 */
 } lks_attention_opts;
@@ -165,7 +162,8 @@ LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor 
 
 /*
  * Recurrent layers from position to position, as PyTorch's: x is positions, channels; out is positions, hidden (twice
- * that of both directions, forward first). The state in front of the first position is zero. Parameters are
+ * that of both directions, forward first). The state in front of the first position is zero. With masked the graph's input
+ * are tokens, one for each position; the output of a position that is padding is the state before it. Parameters are
  * NAME.weight_ih_l0 [gates hidden][channels], weight_hh_l0 [gates hidden][hidden], bias_ih_l0, bias_hh_l0, and l1, ... of
  * further layers, with "_reverse" behind them in the other direction; gates are i f g o (lstm) and r z n (gru). A stack
  * is one node for each layer and direction: NAME, NAME.l1, NAME.l0_reverse, ...
@@ -180,6 +178,8 @@ typedef struct lks_recurrent_opts {
     bool reverse;                  /* only from the last position to the first */
     float dropout;                 /* between layers; default 0 */
     bool carry_state; /* positions go on from the last of the batch before: lks_batch.continues */
+    bool masked;      /* where the graph's token is the padding, the state stays as it is */
+    int64_t padding;  /* the token; default 0 */
     lks_init weight_init, bias_init; /* default: uniform in +-1/sqrt(hidden), all four */
 } lks_recurrent_opts;
 LKS_API lks_tensor *lks_rnn(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);

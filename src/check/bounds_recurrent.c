@@ -12,6 +12,8 @@
  */
 #include "check/ball.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
 static const ball ONE = {1.0, 0.0};
@@ -40,7 +42,8 @@ typedef struct work {
     lki_trial *t;
     const lki_node *node;
     int64_t positions, width, hidden, rows;
-    bool reverse, relu;
+    bool reverse, relu, masked;
+    int32_t padding;
     ball *kept, *first, *p, *q, *dh, *dc; /* of one sample; in front of it; of a position */
     sum *grown[4];                        /* gradients of parameters */
     lki_bounds *out;
@@ -49,6 +52,12 @@ typedef struct work {
 static int64_t position_of(const work *w, int64_t step)
 {
     return w->reverse ? w->positions - 1 - step : step;
+}
+
+/* Whether position t of sample n is padding. */
+static bool holds(const work *w, int64_t n, int64_t t)
+{
+    return w->masked && ((const int32_t *)w->t->in[1])[n * w->positions + t] == w->padding;
 }
 
 static const ball *before(const work *w, int64_t step)
@@ -133,8 +142,13 @@ static void sample_forward(const work *w, int64_t n)
             w->q[u] = product(param[1], u, w->hidden, NULL, past, param[3]);
         }
         for (int64_t j = 0; j < w->hidden; j++) {
-            cell(w, j, past, w->kept + t * KEPT * w->hidden);
-            const ball y = w->kept[(t * w->hidden + j) * KEPT + STATE];
+            ball *now = w->kept + t * KEPT * w->hidden;
+
+            if (holds(w, n, t))
+                memcpy(now + j * KEPT, past + j * KEPT, KEPT * sizeof *now);
+            else
+                cell(w, j, past, now);
+            const ball y = now[j * KEPT + STATE];
             w->out->out[(n * w->positions + t) * w->hidden + j] = stored(y);
         }
     }
@@ -221,9 +235,12 @@ static void sample_backward(const work *w, int64_t n)
     for (int64_t step = w->positions - 1; step >= 0; step--) {
         const int64_t t = position_of(w, step);
         const ball *past = before(w, step);
+        const bool held = holds(w, n, t);
 
+        for (int64_t u = 0; held && u < w->rows; u++) w->p[u] = w->q[u] = (ball){0};
         for (int64_t j = 0; j < w->hidden; j++) {
             w->dh[j] = plus(w->dh[j], exact(dy, t * w->hidden + j));
+            if (held) continue;
             w->dh[j] = cell_backward(w, j, w->kept + t * KEPT * w->hidden, past);
         }
         for (int64_t k = 0; k < w->hidden; k++)
@@ -270,6 +287,8 @@ lks_status lki_bounds_recurrent(lki_trial *t, bool backward, const lki_trial_res
               .hidden = opts->hidden,
               .rows = node->param[0].shape.dim[0],
               .reverse = opts->reverse,
+              .masked = opts->masked,
+              .padding = (int32_t)opts->padding,
               .relu = opts->nonlinearity == LKS_NONLINEARITY_RELU,
               .out = out};
 

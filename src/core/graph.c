@@ -314,6 +314,11 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
     return out;
 }
 
+lks_tensor *lki_graph_tokens(const lks_graph *graph)
+{
+    return graph->input != NULL && graph->input->dtype == LKS_I32 ? graph->input : NULL;
+}
+
 const lki_node *lki_graph_looks_ahead(const lks_graph *graph)
 {
     const lki_node *node = graph->first;

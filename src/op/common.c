@@ -12,6 +12,45 @@ lks_status lki_check_range(const lki_node *node, const char *attribute, int64_t 
     return LKS_OK;
 }
 
+lks_status lki_check_padding(const lki_node *node, const lks_tensor *tokens, bool masked,
+                             int64_t padding)
+{
+    if (!masked && padding != 0)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
+                        LKI_NODE(node), (long long)padding);
+    if (tokens == NULL) return LKS_OK;
+    const int64_t vocabulary = ((const lks_input_opts *)tokens->node->attr)->vocabulary;
+    return lki_check_range(node, "padding", padding, 0, vocabulary - 1);
+}
+
+lks_status lki_check_masked(const lki_node *node, bool masked, int64_t padding)
+{
+    const lks_tensor *x = node->in[0], *tokens = node->in_count > 1 ? node->in[1] : NULL;
+    char text[128];
+
+    LKI_TRY(lki_check_padding(node, tokens, masked, padding));
+    if (masked && tokens == NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': masked is true, but there are no tokens to find the padding in; "
+                        "the graph's input has to be I32",
+                        LKI_NODE(node));
+    if (tokens == NULL) return LKS_OK;
+    if (!masked)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': tokens are given, but masked is false, and only padding is "
+                        "looked for among them; set it, or give none",
+                        LKI_NODE(node));
+    if (tokens->shape.ndim != 1 || tokens->shape.dim[0] != x->shape.dim[0])
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': tokens '%s' are %s, but input '%s' has %lld positions; they must "
+                        "be as many",
+                        LKI_NODE(node), tokens->node->name,
+                        lki_shape_print(&tokens->shape, text, sizeof text), x->node->name,
+                        (long long)x->shape.dim[0]);
+    return LKS_OK;
+}
+
 lks_status lki_check_shape(const lki_node *node, const char *what, const lks_shape *shape)
 {
     int64_t elements = 1;

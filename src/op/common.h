@@ -11,6 +11,12 @@
 /* An attribute lies in [least, most], where the table cannot say it as that depends on others. */
 lks_status lki_check_range(const lki_node *node, const char *attribute, int64_t value,
                            int64_t least, int64_t most);
+/* Of attributes of these names: padding is one of the tokens (NULL: there are none), and stands beside masked alone. */
+lks_status lki_check_padding(const lki_node *node, const lks_tensor *tokens, bool masked,
+                             int64_t padding);
+/* The same where tokens are the second input (lki_op.reads_tokens): with masked, and only then, there are some, one for
+ * each position of the first. */
+lks_status lki_check_masked(const lki_node *node, bool masked, int64_t padding);
 /* `what` has 1 to LKS_MAX_DIMS dimensions of at least 1, and at most 2^31 - 1 elements: then
  * products of two such counts fit int64_t. */
 lks_status lki_check_shape(const lki_node *node, const char *what, const lks_shape *shape);
@@ -34,6 +40,11 @@ void lki_add_weight(lki_node *node, const lks_shape *shape, const lks_init *init
 void lki_add_bias(lki_node *node, int64_t count, const lks_init *init);
 void lki_add_affine(lki_node *node, const lks_shape *shape);
 void lki_add_scale(lki_node *node, const lks_shape *shape); /* the former of both alone */
+
+/* A line of a table, for the member padding of a struct of options. */
+#define LKI_PADDING(struct_)                                                                       \
+    LKI_ATTRIBUTE(INT, struct_, padding, .range = "[0,)", .most = INT32_MAX, .fallback = "0",      \
+                  .help = "that token")
 
 /* A window that slides over rows and columns (conv2d, pools); each member points to 2 values. */
 typedef struct lki_window {

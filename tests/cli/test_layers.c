@@ -121,7 +121,7 @@ static void every_layer_of_a_sequence_is_built(void **state)
         "position form=sinusoidal",
         "rnn nonlinearity=relu hidden=6",
         "lstm hidden=5 carry_state in=",
-        "gru hidden=4 reverse",
+        "gru hidden=4 reverse masked padding=2",
     };
     write_text("words.txt", "the quick brown fox jumps over the lazy dog and rests\n"
                             "then the dog runs and the fox sleeps under a brown tree\n");
@@ -137,7 +137,7 @@ static void every_layer_of_a_sequence_is_built(void **state)
                "  - rms_norm: {epsilon: 0.001}\n"
                "  - rnn: {hidden: 6, nonlinearity: relu}\n"
                "  - lstm: {hidden: 5, carry_state: true}\n"
-               "  - gru: {hidden: 4, reverse: true}\n"
+               "  - gru: {hidden: 4, reverse: true, masked: true, padding: 2}\n"
                "  - dense: {units: 48, name: qkv}\n"
                "  - attention: {heads: 1, causal: true, masked: true}\n"
                "  - dense: {units: 28, bias: false, weight_of: words}\n");

@@ -105,6 +105,21 @@ static lks_tensor *kept_recurrent(lks_graph *g)
     return kept_position_loss(g, kept_dense(g, x, KEPT_CLASSES), 0);
 }
 
+/* The same with padding, which the layers pass over. */
+static lks_tensor *kept_held(lks_graph *g)
+{
+    lks_tensor *x = kept_words(g);
+    x = lks_embedding(g, x, &(lks_embedding_opts){.units = 21});
+    x = lks_lstm(g, x,
+                 &(lks_recurrent_opts){
+                     .hidden = 37, .layers = 2, .dropout = .25f, .masked = true, .padding = 3});
+    x = lks_gru(
+        g, x,
+        &(lks_recurrent_opts){.hidden = 13, .bidirectional = true, .masked = true, .padding = 5});
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 9, .reverse = true, .masked = true});
+    return kept_position_loss(g, kept_dense(g, x, KEPT_CLASSES), 0);
+}
+
 /* Attention: grouped and turned, then of heads as wide as no vector, with padding. */
 static lks_tensor *kept_attention(lks_graph *g)
 {
@@ -560,6 +575,7 @@ static const kept_network kept_networks[] = {
      kept_momentum,
      {.replicas = 3, .kernels.bf16_storage = true}},
     {"recurrent", kept_recurrent, KEPT_TOKENS, 31, 1e-2, lks_adam, {.replicas = 4}},
+    {"held", kept_held, KEPT_TOKENS, 26, 1e-2, lks_adam, {.replicas = 4}},
     {"attention", kept_attention, KEPT_TOKENS, 30, 1e-2, lks_adamw, {.replicas = 4}},
     {"carried", kept_carried, KEPT_TOKENS, 22, .5, kept_momentum, {.replicas = 5}},
     {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},

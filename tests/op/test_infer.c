@@ -223,6 +223,15 @@ static void attention_of_heads(void **state)
     expect_print(y, "heads=4 masked");
     assert_ptr_equal(y->node->in[1], x);
     assert_int_equal(lks_graph_line(g, qkv, "attention heads=4")->node->in_count, 1);
+    /* Of recurrent layers it always does, in each layer and direction. */
+    y = lks_gru(g, qkv,
+                &(lks_recurrent_opts){.hidden = 3, .layers = 2, .masked = true, .padding = 8});
+    expect_print(y, "hidden=3 masked padding=8");
+    assert_ptr_equal(y->node->in[1], x);
+    assert_ptr_equal(y->node->in[0]->node->in[1], x);
+    y = lks_graph_line(g, qkv, "lstm hidden=3 masked bidirectional");
+    for (int i = 0; i < 2; i++) assert_ptr_equal(y->node->in[i]->node->in[1], x);
+    assert_int_equal(lks_rnn(g, qkv, &(lks_recurrent_opts){.hidden = 3})->node->in_count, 1);
     LKT_OK(lks_graph_status(g));
     lks_graph_destroy(g);
 }

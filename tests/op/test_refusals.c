@@ -144,6 +144,8 @@ BUILDER(lstm_dropout, LSTM(.hidden = 4, .dropout = 0.5f))
 BUILDER(lstm_layers, LSTM(.hidden = 4, .layers = 65))
 BUILDER(lstm_weights, LSTM(.hidden = 1 << 20))
 BUILDER(lstm_state, LSTM(.hidden = 1 << 15))
+BUILDER(lstm_masked, LSTM(.hidden = 4, .masked = true))
+BUILDER(lstm_padding, LSTM(.hidden = 4, .padding = 4))
 BUILDER(lstm_name, LSTM(.name = "l", .hidden = 4, .layers = 2))
 BUILDER(rnn_kind,
         lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 1, .nonlinearity = (lks_nonlinearity)2}))
@@ -313,6 +315,8 @@ static const refusal refusals[] = {
     {lstm_weights, {2, {2, 1 << 10}}, 0, LKS_E_SHAPE, "weight_ih has more than 2147483647"},
     {lstm_weights, ROWS, 0, LKS_E_SHAPE, "weight_hh has more than 2147483647 elements"},
     {lstm_state, {2, {1 << 17, 1}}, 0, LKS_E_SHAPE, "has more than 2147483647 elements"},
+    {lstm_masked, ROWS, 0, LKS_E_INVALID, "masked is true, but there are no tokens to find the"},
+    {lstm_padding, ROWS, 0, LKS_E_INVALID, "padding is 4, but masked is false; set it, or drop"},
     {lstm_name, ROWS, LKS_U8, LKS_E_SHAPE, "lstm 'l': input 'input_1' is U8, expected F32"},
     {rnn_kind, ROWS, 0, LKS_E_INVALID, "nonlinearity is 2, expected tanh or relu"},
     {gru_stack, ROWS, 0, LKS_E_INVALID, "but a node is one of them"},

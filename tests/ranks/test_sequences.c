@@ -25,7 +25,7 @@ enum {
 static int32_t token[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT], label[SAMPLES];
 static float image[SAMPLES][PIXELS];
 
-/* Every third sample ends before its last position: what follows has no class. */
+/* Every third sample ends before its last position: what follows is padding, and has no class. */
 static int fill(void **state)
 {
     lkt_random random = {.state = 71};
@@ -33,7 +33,7 @@ static int fill(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         const int length = i % 3 == 1 ? 1 + i % CONTEXT : CONTEXT;
         for (int t = 0; t < CONTEXT; t++) {
-            token[i][t] = (int32_t)lkt_random_below(&random, WORDS);
+            token[i][t] = t < length ? (int32_t)lkt_random_below(&random, WORDS) : 0;
             next[i][t] = t < length ? (int32_t)lkt_random_below(&random, WORDS) : LKS_NO_CLASS;
         }
         for (int p = 0; p < PIXELS; p++) image[i][p] = (float)lkt_random_real(&random, -1, 1);
@@ -44,22 +44,47 @@ static int fill(void **state)
 
 /* ---------------------------------------------------------------- what is trained */
 
-typedef enum kind { GPT, LLAMA, ENCODER, VIT, LSTM } kind;
+typedef enum kind { GPT, LLAMA, ENCODER, VIT, LSTM, HELD, SENTENCES } kind;
 typedef struct net {
     const char *name;
     kind kind;
     bool bf16;
 } net;
-static const net nets[] = {{"gpt", GPT, false},          {"llama", LLAMA, false},
-                           {"encoder", ENCODER, false},  {"vit", VIT, false},
-                           {"lstm_lm", LSTM, false},     {"gpt, bf16", GPT, true},
-                           {"lstm_lm, bf16", LSTM, true}};
+static const net nets[] = {{"gpt", GPT, false},
+                           {"llama", LLAMA, false},
+                           {"encoder", ENCODER, false},
+                           {"vit", VIT, false},
+                           {"lstm_lm", LSTM, false},
+                           {"gpt, bf16", GPT, true},
+                           {"lstm_lm, bf16", LSTM, true},
+                           {"windows with padding", HELD, false},
+                           {"sentences", SENTENCES, false}};
 enum { NETS = sizeof nets / sizeof nets[0] };
 static net now; /* set before ranks begin */
 
+/* Whether windows go on where the ones before them ended. */
+static bool carries(void)
+{
+    return now.kind == LSTM || now.kind == HELD;
+}
+
 static bool by_position(void)
 {
-    return now.kind != ENCODER && now.kind != VIT;
+    return now.kind < ENCODER || carries();
+}
+
+/* Recurrent layers that pass over padding, and a class for what is left at the end. */
+static lks_tensor *sentences(lks_graph *g, lks_tensor *x)
+{
+    x = lks_embedding(g, x, &(lks_embedding_opts){.units = 10, .masked = true});
+    x = lks_lstm(
+        g, x,
+        &(lks_recurrent_opts){
+            .hidden = 7, .layers = 2, .bidirectional = true, .dropout = .1f, .masked = true});
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 9, .reverse = true, .masked = true});
+    x = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 11, .masked = true});
+    return lks_dense(g, lks_select(g, x, &(lks_select_opts){.position = -1}),
+                     &(lks_dense_opts){.units = CLASSES});
 }
 
 static lks_tensor *network(lks_graph *g)
@@ -88,6 +113,13 @@ static lks_tensor *network(lks_graph *g)
                                                              .hidden_size = 20,
                                                              .dropout = .1f,
                                                              .carry_state = true});
+    if (now.kind == HELD) {
+        const lks_recurrent_opts held = {
+            .hidden = 8, .layers = 2, .carry_state = true, .masked = true};
+        x = lks_lstm(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 10}), &held);
+        return lks_dense(g, lks_gru(g, x, &held), &(lks_dense_opts){.units = WORDS});
+    }
+    if (now.kind == SENTENCES) return sentences(g, x);
     if (now.kind == ENCODER) return lks_encoder(g, x, &usual);
     return lks_gpt(g, x, now.kind == LLAMA ? &llama : &usual);
 }
@@ -119,12 +151,12 @@ static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 /* Of an epoch's two the second one is short, but where windows go on. */
 static lks_batch batch_of(int step)
 {
-    const bool second = step % 2 == 1, goes_on = now.kind == LSTM;
-    const int first = !second ? 0 : goes_on ? LAST : BATCH;
+    const bool second = step % 2 == 1;
+    const int first = !second ? 0 : carries() ? LAST : BATCH;
     return (lks_batch){.x = now.kind == VIT ? (const void *)image[first] : token[first],
                        .y = by_position() ? (const void *)next[first] : &label[first],
-                       .count = second && !goes_on ? LAST : BATCH,
-                       .continues = second && goes_on};
+                       .count = second && !carries() ? LAST : BATCH,
+                       .continues = second && carries()};
 }
 
 static lks_status train(lkt_small *m, int first, int last, lks_metrics *sum)

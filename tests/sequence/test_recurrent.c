@@ -57,21 +57,47 @@ static void compare(const char *what, const json_t *test, const float *found, in
     }
 }
 
+/* Frames, or tokens of sentences of these lengths, padding behind them: each word is another one. */
+static lks_tensor *input_of(lks_graph *g, const json_t *lengths)
+{
+    if (lengths == NULL)
+        return lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS, CHANNELS)});
+    lks_tensor *tokens = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS),
+                                                        .dtype = LKS_I32,
+                                                        .vocabulary = 1 + SAMPLES * POSITIONS});
+    return lks_embedding(g, tokens, &(lks_embedding_opts){.name = "words", .units = CHANNELS});
+}
+
+static const void *values_of(const json_t *lengths)
+{
+    static float frame[SAMPLES * POSITIONS * CHANNELS];
+    static int32_t token[SAMPLES][POSITIONS];
+    formula(frame, SAMPLES * POSITIONS * CHANNELS, 0);
+    for (size_t n = 0; n < SAMPLES && lengths != NULL; n++)
+        for (int t = 0; t < POSITIONS; t++)
+            token[n][t] = t < json_integer_value(json_array_get(lengths, n))
+                              ? 1 + (int32_t)n * POSITIONS + t
+                              : 0;
+    return lengths == NULL ? (const void *)frame : token;
+}
+
 /* Every parameter of PyTorch's module is one of the model, by its name. */
 static void matches(const char *device, json_t *test)
 {
-    static float x[SAMPLES * POSITIONS * CHANNELS], y[MOST], value[MOST];
+    static float y[MOST], value[MOST];
     const char *op = json_string_value(json_object_get(test, "op")), *name;
+    const json_t *lengths = json_object_get(test, "lengths");
+    const void *x = values_of(lengths);
     json_t *tensors = json_object_get(test, "tensors"), *tensor;
     lkt_small m = {.model = NULL};
-    uint32_t salt = 2;
+    uint32_t next_salt = 2;
     char full[96];
 
     LKT_OK(lks_context_create(&m.context, &(lks_context_opts){.device = device}));
     LKT_OK(lks_graph_create(&m.graph, m.context));
-    lks_tensor *out = lks_input(m.graph,
-                                &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS, CHANNELS)});
-    out = stack_of(m.graph, out, op, opts_of(test));
+    lks_recurrent_opts stack = opts_of(test);
+    stack.masked = lengths != NULL;
+    lks_tensor *out = stack_of(m.graph, input_of(m.graph, lengths), op, stack);
     const lks_shape shape = lks_tensor_shape(out);
     const int64_t count = SAMPLES * lks_shape_elements(&shape);
     lks_tensor *target = lks_target(m.graph, &(lks_target_opts){.shape = shape});
@@ -80,14 +106,14 @@ static void matches(const char *device, json_t *test)
                                  .global_batch = SAMPLES,
                                  .layers = true};
     LKT_OK(lks_model_compile(&m.model, m.graph, &opts));
-    formula(x, SAMPLES * POSITIONS * CHANNELS, 0);
     formula(y, count, 1);
     json_object_foreach(tensors, name, tensor)
     {
         const size_t elements = json_array_size(json_object_get(tensor, "values"));
+        const bool words = strcmp(name, "words.weight") == 0;
         if (strcmp(name, "out") == 0) continue;
-        snprintf(full, sizeof full, "r.%s", name);
-        formula(value, (int64_t)elements, salt++);
+        snprintf(full, sizeof full, "%s%s", words ? "" : "r.", name);
+        formula(value, (int64_t)elements, words ? 0 : next_salt++);
         LKT_OK(lks_model_state_write(m.model, lks_model_state_find(m.model, full), value,
                                      elements * sizeof *value));
     }
@@ -98,7 +124,8 @@ static void matches(const char *device, json_t *test)
     {
         const size_t elements = json_array_size(json_object_get(tensor, "values"));
         if (strcmp(name, "out") == 0) continue;
-        snprintf(full, sizeof full, "gradient.r.%s", name);
+        snprintf(full, sizeof full, "gradient.%s%s", strcmp(name, "words.weight") == 0 ? "" : "r.",
+                 name);
         LKT_OK(lks_model_state_read(m.model, lks_model_state_find(m.model, full), value,
                                     elements * sizeof *value));
         compare(full, tensor, value, (int64_t)elements);

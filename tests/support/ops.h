@@ -72,6 +72,11 @@ void lkt_stage_close(lkt_stage *stage);
 lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random);
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
                           lkt_random *random);
+/* Of both, the part for sequences. The input of what may be masked is often an embedding of tokens, in which there may be
+ * padding; recurrent is one layer in one direction. */
+lks_tensor *lkt_random_sequence(lks_graph *graph, lki_op_id op, lkt_random *random);
+lks_tensor *lkt_random_recurrent(lks_graph *graph, lks_tensor *x, lki_op_id op, lkt_random *random);
+lks_tensor *lkt_random_attention(lks_graph *graph, lks_tensor *x, lkt_random *random);
 
 /* One of the operations that may stand for a pattern's node. */
 lki_op_id lkt_random_member(const lki_pattern_node *node, lkt_random *random);

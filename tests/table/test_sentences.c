@@ -6,33 +6,7 @@
 #include <lockstep/text.h>
 
 #include "cli/terminal.h"
-
-enum { ROWS = 400 };
-
-/* Words of no meaning around one that has some: its row is good or bad by it. */
-static void write_reviews(const char *name, int rows, const char *more)
-{
-    static const char *const words[] = {"the",  "film",  "was", "a",    "story", "with",
-                                        "some", "music", "and", "long", "river"};
-    static const char *const telling[2][3] = {{"dull", "awful", "boring"},
-                                              {"great", "lovely", "wonderful"}};
-    static char csv[65536];
-    size_t used = (size_t)snprintf(csv, sizeof csv, "id,review,label\n");
-    for (int i = 0; i < rows; i++) {
-        const int good = (i * 7 + i / 3) % 2, length = 3 + i % 9, at = i * 5 % length;
-        used += (size_t)snprintf(csv + used, sizeof csv - used, "%d,", i);
-        const bool quoted = i % 10 == 0; /* a comma and doubled quotes */
-        if (quoted) used += (size_t)snprintf(csv + used, sizeof csv - used, "\"he, \"\"said\"\"");
-        for (int w = 0; w < length; w++)
-            used += (size_t)snprintf(
-                csv + used, sizeof csv - used, "%s%s", w > 0 || quoted ? " " : "",
-                w == at ? telling[good][i % 3] : words[(i * 31 + w * 17 + i * w) % 11]);
-        used += (size_t)snprintf(csv + used, sizeof csv - used, "%s,%s\n", quoted ? "\"" : "",
-                                 good ? "good" : "bad");
-    }
-    snprintf(csv + used, sizeof csv - used, "%s", more);
-    write_text(name, csv);
-}
+#include "table/reviews.h"
 
 static const char config[] =
     "data: {table: r.csv, text_column: review, targets: [label], ignore: [id], level: word,\n"
@@ -396,37 +370,9 @@ static void numbers_are_learned_from_texts(void **state)
     expect_out("\n       0  3  awful music\n");
 }
 
-/* A layer that goes forward has read the padding last. */
-static void who_reads_padding_last_is_told(void **state)
-{
-    static const char *const layers[][2] = {
-        {"gru: {hidden: 6}}, {select: -1",
-         "select 'select_1' takes the last position of gru 'gru_1'"},
-        {"lstm: {hidden: 6}}, {select: 15", "last position of lstm 'lstm_1', which has read the"},
-        {"gru: {hidden: 6, reverse: true}}, {select: 0", NULL},
-        {"gru: {hidden: 6}}, {select: 3", NULL},
-        {"dense: 6}, {select: -1", NULL}};
-    (void)state;
-    write_reviews("r.csv", ROWS, "");
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        char text[600];
-        snprintf(text, sizeof text,
-                 "data: {table: r.csv, text_column: review, targets: [label], ignore: [id], "
-                 "level: word, context: 16}\n"
-                 "model: {name: net, layers: [{embedding: {units: 4}}, {%s}, {dense: 2}]}\n",
-                 layers[i][0]);
-        write_text("p.yaml", text);
-        run("train p.yaml --steps 1");
-        expect_ok();
-        const char *said = layers[i][1] != NULL ? layers[i][1] : "padding";
-        if ((strstr(last.err, said) != NULL) != (layers[i][1] != NULL)) fail_msg("%s", last.err);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_reads_padding_last_is_told),
         cmocka_unit_test(a_text_becomes_tokens),
         cmocka_unit_test(a_vocabulary_is_of_its_rows),
         cmocka_unit_test(an_encoder_learns_which_words_tell),

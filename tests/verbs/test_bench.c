@@ -216,6 +216,9 @@ static void an_operation_is_checked(void **state)
     expect_ok();
     expect_out("attention heads=2 causal masked in=3x5x24 with=5:7\n");
     expect_out("\ngood: every element is within its bound\n");
+    run("op 'lstm hidden=4 masked in=3x5x4 with=5:3' --seconds 0.001");
+    expect_ok();
+    expect_out("lstm hidden=4 masked in=3x5x4 with=5:3\n");
     run("op 'batch_norm in=6x3' --format json --seconds 0.001 --seed 5");
     expect_ok();
     json_t *json = read_json_text(last.out);
@@ -253,7 +256,8 @@ static void mistakes_are_explained(void **state)
         {"op add with=3:5 in=2x3", "op: add takes numbers, but with gives tokens"},
         {"op attention heads=1 with=3 in=2x3x3", "op: attention has one input, but with gives"},
         {"op attention heads=1 masked with=4:5 in=2x3x3", "tokens of with have to be one for each"},
-        {"op attention heads=1 with=3:5 in=2x3x3", "attention reads them with masked alone"},
+        {"op attention heads=1 with=3:5 in=2x3x3", "tokens are given, but masked is false"},
+        {"op gru hidden=2 layers=2 masked with=3:5 in=2x3x3", "a node is one of them"},
         {"op attention heads=1 masked in=2x3x3", "there are no tokens to find the padding in"},
         {"op add with=3: in=2x3", "op: with is '3:', expected the shape"},
         {"op add with=x in=2x3", "op: with is 'x', expected the shape"},

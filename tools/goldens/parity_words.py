@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Random networks of tokens that PyTorch and Lockstep train alike, for bench/parity --words: embeddings, learned and
-sinusoidal positions, recurrent layers in stacks, both directions, and with state that is carried from window to window of columns,
-attention in all its forms, norms, skip connections
-and tied weights, with parity.py's optimizers, schedules and values."""
+sinusoidal positions, recurrent layers in stacks and both directions, which may pass over padding or carry their state
+from window to window of columns, attention in all its forms, norms, skip connections and tied weights, with parity.py's
+optimizers, schedules and values."""
 import math
 import random
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import parity
 from formula import hashes
 
-WORDS, LETTERS = 256, 29  # bytes, of which so many occur
+WORDS, FIRST, LETTERS = 256, 97, 29  # bytes, of which so many occur
 CURVES = {"relu": F.relu, "silu": F.silu, "tanh": torch.tanh, "gelu": F.gelu}
 
 
@@ -23,6 +24,8 @@ class Builder:
     def __init__(self, dice, width, tokens, columns):
         self.dice, self.width, self.tokens, self.columns = dice, width, tokens, columns
         self.layers, self.tensors = [], []
+        masks = not columns and dice.random() < 0.5
+        self.padding = FIRST + dice.randrange(LETTERS) if masks else None  # of recurrent layers
 
     def add(self, op, **options):
         name = options.setdefault("name", f"{op}{len(self.layers)}")
@@ -46,6 +49,8 @@ class Builder:
             options["carry_state"] = self.dice.random() < 0.7
         if op == "rnn":
             options["nonlinearity"] = self.dice.choice(["tanh", "relu"])
+        if self.padding is not None:
+            options.update(masked=True, padding=self.padding)
         name, gates = self.add(op, **options), {"rnn": 1, "lstm": 4, "gru": 3}[op]
         for layer in range(layers):
             for end in ("", "_reverse")[:1 + both]:
@@ -122,13 +127,18 @@ def make_network(number):
     else:
         samples += dice.choice([0, 0, batch // 2])
     return {"number": number, "config": config, "tokens": tokens, "samples": samples,
-            "tensors": builder.tensors}
+            "padding": builder.padding, "tensors": builder.tensors}
 
 
 def text(network):
-    """Bytes: those of all windows, and the last one's next; of columns each one's."""
+    """Bytes: those of all windows, and the last one's next; of columns each one's. Where there is padding, it is a
+    quarter of them."""
     count = network["samples"] * network["tokens"] + network["config"]["data"].get("columns", 1)
-    return (hashes(count, network["number"] * parity.STREAMS) % np.uint32(LETTERS) + 97).astype(np.uint8)
+    hashed = hashes(count, network["number"] * parity.STREAMS)
+    letters = hashed % np.uint32(LETTERS) + FIRST
+    if network["padding"] is not None:
+        letters[hashed >> np.uint32(16) & np.uint32(3) == 0] = network["padding"]
+    return letters.astype(np.uint8)
 
 
 def attend(o, x):
@@ -145,11 +155,30 @@ def attend(o, x):
     return F.scaled_dot_product_attention(q, k, v, is_causal=o["causal"]).transpose(1, 2).flatten(2)
 
 
-def recur(op, o, x, own, carried):
+def passing_over(module, own, x, word):
+    """What the module gives for the words alone, one behind the other; at padding what it gives for the word before
+    it, of the direction that goes backward for the one behind it, or zero."""
+    length, hidden = word.sum(1), module.hidden_size
+    words = torch.argsort(~word, dim=1, stable=True)[..., None].expand(-1, -1, x.shape[2])
+    packed = pack_padded_sequence(x.gather(1, words), length.clamp(min=1), batch_first=True, enforce_sorted=False)
+    out = torch.func.functional_call(module, own, (packed,))[0]
+    out = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
+    upto = word.cumsum(1)
+    halves = []
+    for half, at in zip(out.split(hidden, 2), (upto - 1, upto - word.long())):
+        there = (at >= 0) & (at < length[:, None])
+        at = torch.where(there, at, 0)[..., None].expand(-1, -1, hidden)
+        halves.append(torch.where(there[..., None], half.gather(1, at), 0))
+    return torch.cat(halves, 2)
+
+
+def recur(op, o, x, own, tokens, carried):
     """The stack as PyTorch's module, with these parameters."""
     more = {"nonlinearity": o["nonlinearity"]} if op == "rnn" else {}
     module = getattr(torch.nn, op.upper())(x.shape[2], o["hidden"], o["layers"], batch_first=True,
                                            bidirectional=o["bidirectional"], dtype=x.dtype, **more)
+    if o.get("masked"):
+        return passing_over(module, own, x, tokens != o["padding"])
     y, state = torch.func.functional_call(module, own, (x, carried.get(o["name"])))
     if o.get("carry_state"):
         carried[o["name"]] = tuple(s.detach() for s in state) if op == "lstm" else state.detach()
@@ -163,7 +192,7 @@ def sinusoidal(x):
     return torch.stack([torch.sin(angle), torch.cos(angle)], 2).flatten(1)[:, :channels].to(x.dtype)
 
 
-def apply_layer(op, o, x, own, named, words, carried):
+def apply_layer(op, o, x, own, named, words, tokens, carried):
     w, b = own.get("weight"), own.get("bias")
     if op == "embedding":
         return F.embedding(x, w)
@@ -179,17 +208,17 @@ def apply_layer(op, o, x, own, named, words, carried):
         return attend(o, x)
     if op == "add":
         return x + named[o["with"]]
-    return recur(op, o, x, own, carried) if op in ("rnn", "lstm", "gru") else CURVES[op](x)
+    return recur(op, o, x, own, tokens, carried) if op in ("rnn", "lstm", "gru") else CURVES[op](x)
 
 
 def loss_of(network, parameters, x, y, carried):
-    named = {}
+    named, tokens = {}, x
     for layer in network["config"]["model"]["layers"]:
         (op, o), = layer.items()
         own = {name.split(".", 1)[1]: p for name, p in parameters.items()
                if name.split(".", 1)[0] == o["name"]}
         x = named[o["name"]] = apply_layer(op, o, x, own, named, parameters["words.weight"],
-                                           carried)
+                                           tokens, carried)
     return F.cross_entropy(x.flatten(0, 1), y.flatten())
 
 

@@ -24,7 +24,8 @@ typedef struct recurrent_plan {
     lki_op_id op;
     int64_t positions, hidden, rows;
     int64_t kept; /* floats of a place behind its gates: cell and its tanh, or q of n */
-    bool reverse, relu;
+    bool reverse, relu, masked;
+    int32_t padding;
     lki_dense_shape ih, hh;
     size_t packed_hh, at; /* where it begins; where the arrays of the workspace do */
     places of;
@@ -85,6 +86,8 @@ static lks_status cpu_recurrent_plan(lki_plan *plan)
     p->rows = node->param[0].shape.dim[0];
     p->kept = p->op == LKI_OP_LSTM ? 2 * p->hidden : p->op == LKI_OP_GRU ? p->hidden : 0;
     p->reverse = opts->reverse;
+    p->masked = opts->masked;
+    p->padding = (int32_t)opts->padding;
     p->relu = node->op == LKI_OP_RNN && opts->nonlinearity == LKS_NONLINEARITY_RELU;
     p->ih = (lki_dense_shape){.inputs = node->in[0]->shape.dim[1], .units = p->rows, .bias = true};
     p->hh = (lki_dense_shape){.inputs = p->hidden, .units = p->rows, .bias = true};
@@ -168,6 +171,12 @@ static const float *c_before(const share *s, int64_t n, int64_t before)
     return before < 0 ? s->first_c + n * s->stride : s->kept + before * s->p->kept;
 }
 
+/* Whether a place is padding: its state is that of the place before. */
+static bool holds(const share *s, int64_t at)
+{
+    return s->p->masked && ((const int32_t *)s->args->in[1])[at] == s->p->padding;
+}
+
 /* q of all samples; where the state in front of the first position is zero q is the bias. */
 static void products_of_states(const share *s, int64_t step)
 {
@@ -224,6 +233,27 @@ static void rnn_forward(const share *s, int64_t at, const float *q, float *h)
         s->vector->activation[LKI_TANH].forward(hidden, 0.0f, gates, h);
 }
 
+/* The state of sample n at a step, from q. */
+static void cell_forward(const share *s, int64_t n, int64_t step)
+{
+    const recurrent_plan *p = s->p;
+    const size_t bytes = sizeof(float) * (size_t)p->hidden;
+    const int64_t at = place_of(p, n, step), before = place_of(p, n, step - 1);
+    const float *q = s->q + n * p->rows;
+    float *h = (float *)s->args->out + at * p->hidden;
+    if (holds(s, at)) {
+        memcpy(h, h_before(s, n, before), bytes);
+        if (p->op == LKI_OP_LSTM) memcpy(s->kept + at * p->kept, c_before(s, n, before), bytes);
+    } else if (p->op == LKI_OP_LSTM) {
+        lstm_forward(s, at, c_before(s, n, before), q, h);
+    } else if (p->op == LKI_OP_GRU) {
+        gru_forward(s, at, h_before(s, n, before), q, h);
+    } else {
+        rnn_forward(s, at, q, h);
+    }
+    memcpy(s->h + n * p->hidden, h, bytes);
+}
+
 /* What samples leave for what is behind theirs. */
 static void leave(const share *s, float *leaves)
 {
@@ -245,18 +275,7 @@ static void recurrent_forward(const recurrent_plan *p, const lki_args *args)
                              args->param[2], s.gates, args->workspace);
     for (int64_t step = 0; step < p->positions; step++) {
         products_of_states(&s, step);
-        for (int64_t n = 0; n < s.count; n++) {
-            const int64_t at = place_of(p, n, step), before = place_of(p, n, step - 1);
-            const float *q = s.q + n * p->rows;
-            float *h = (float *)args->out + at * p->hidden;
-            if (p->op == LKI_OP_LSTM)
-                lstm_forward(&s, at, c_before(&s, n, before), q, h);
-            else if (p->op == LKI_OP_GRU)
-                gru_forward(&s, at, h_before(&s, n, before), q, h);
-            else
-                rnn_forward(&s, at, q, h);
-            memcpy(s.h + n * p->hidden, h, sizeof(float) * (size_t)p->hidden);
-        }
+        for (int64_t n = 0; n < s.count; n++) cell_forward(&s, n, step);
     }
     if (args->leaves != NULL) leave(&s, args->leaves);
     if (args->state != NULL) leave(&s, args->state);
@@ -288,7 +307,10 @@ static void cell_backward(const share *s, int64_t n, int64_t step)
                              .past = h_before(s, n, before),
                              .d_h = s->d_h + n * hidden,
                              .carried = s->carried + n * hidden};
-    if (p->op == LKI_OP_LSTM) {
+    if (holds(s, at)) {
+        memset(d_p, 0, sizeof(float) * (size_t)p->rows);
+        memset(d_q, 0, sizeof(float) * (size_t)p->rows);
+    } else if (p->op == LKI_OP_LSTM) {
         row.kept += hidden;
         row.past = c_before(s, n, before);
         s->vector->recurrent->lstm_backward(hidden, &row, d_p);
@@ -303,7 +325,7 @@ static void cell_backward(const share *s, int64_t n, int64_t step)
     memcpy(s->q + n * p->rows, d_q, sizeof(float) * (size_t)p->rows);
 }
 
-/* The gradient of the state before: what comes in there, of gru what does not go through q, and what does. */
+/* The gradient of the state before: what comes in there, of gru and of padding what does not go through q, and what does. */
 static void state_backward(const share *s, int64_t step)
 {
     const recurrent_plan *p = s->p;
@@ -311,7 +333,9 @@ static void state_backward(const share *s, int64_t step)
     for (int64_t n = 0; n < s->count; n++) {
         const float *d_out = s->args->d_out + place_of(p, n, step - 1) * hidden;
         float *d_h = s->d_h + n * hidden;
-        if (p->op == LKI_OP_GRU)
+        if (holds(s, place_of(p, n, step)))
+            s->vector->element->sum(hidden, d_out, d_h, d_h);
+        else if (p->op == LKI_OP_GRU)
             s->vector->element->sum(hidden, d_out, s->carried + n * hidden, d_h);
         else
             memcpy(d_h, d_out, sizeof(float) * (size_t)hidden);

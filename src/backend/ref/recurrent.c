@@ -17,7 +17,8 @@ typedef struct recurrent {
     lki_plan base;
     lki_op_id op;
     int64_t positions, width, hidden, gates, rows; /* rows = gates * hidden */
-    bool reverse, relu;
+    bool reverse, relu, masked;
+    int32_t padding;
 } recurrent;
 
 /* Of parameters, in double; one after the other, in this order. */
@@ -45,6 +46,8 @@ static lks_status ref_recurrent_plan(lki_plan *plan_)
     p->rows = node->param[0].shape.dim[0];
     p->gates = p->rows / p->hidden;
     p->reverse = opts->reverse;
+    p->masked = opts->masked;
+    p->padding = (int32_t)opts->padding;
     p->relu = node->op == LKI_OP_RNN && opts->nonlinearity == LKS_NONLINEARITY_RELU;
     /* p and q of a position, or their gradients; zeros; gradients of the state and the cell; of x */
     const int64_t scratch = 2 * p->rows + KEPT * p->hidden + 2 * p->hidden + p->width;
@@ -59,6 +62,12 @@ static lks_status ref_recurrent_plan(lki_plan *plan_)
 static int64_t position_of(const recurrent *p, int64_t step)
 {
     return p->reverse ? p->positions - 1 - step : step;
+}
+
+/* Whether position t of sample n is padding: then what is kept of the one before is kept of it. */
+static bool holds(const recurrent *p, const lki_args *args, int64_t n, int64_t t)
+{
+    return p->masked && ((const int32_t *)args->in[1])[n * p->positions + t] == p->padding;
 }
 
 /* What is kept of the position before; `first` in front of the first one. */
@@ -132,30 +141,42 @@ static void cell(const recurrent *r, int64_t j, const double *p, const double *q
     }
 }
 
+/* What is kept of a position with input x. */
+static void position_forward(const recurrent *r, const lki_args *args, const float *x,
+                             const double *past, double *now)
+{
+    double *p = args->workspace, *q = p + r->rows;
+
+    for (int64_t u = 0; u < r->rows; u++) {
+        p[u] = (double)args->param[2][u];
+        q[u] = (double)args->param[3][u];
+        for (int64_t k = 0; k < r->width; k++)
+            p[u] += (double)x[k] * (double)args->param[0][u * r->width + k];
+        for (int64_t k = 0; k < r->hidden; k++)
+            q[u] += past[k * KEPT + STATE] * (double)args->param[1][u * r->hidden + k];
+    }
+    for (int64_t j = 0; j < r->hidden; j++) cell(r, j, p, q, past, now);
+}
+
 static void sample_forward(const recurrent *r, const lki_args *args, int64_t n)
 {
     const float *x = (const float *)args->in[0] + n * r->positions * r->width;
     double *kept = (double *)args->saved + n * r->positions * r->hidden * KEPT;
     float *y = (float *)args->out + n * r->positions * r->hidden;
-    double *p = args->workspace, *q = p + r->rows, *first = q + r->rows;
+    double *first = (double *)args->workspace + 2 * r->rows;
 
     begin(r, args, n, first);
     for (int64_t step = 0; step < r->positions; step++) {
         const int64_t t = position_of(r, step);
         const double *past = before(r, step, kept, first);
+        double *now = kept + t * KEPT * r->hidden;
 
-        for (int64_t u = 0; u < r->rows; u++) {
-            p[u] = (double)args->param[2][u];
-            q[u] = (double)args->param[3][u];
-            for (int64_t k = 0; k < r->width; k++)
-                p[u] += (double)x[t * r->width + k] * (double)args->param[0][u * r->width + k];
-            for (int64_t k = 0; k < r->hidden; k++)
-                q[u] += past[k * KEPT + STATE] * (double)args->param[1][u * r->hidden + k];
-        }
-        for (int64_t j = 0; j < r->hidden; j++) {
-            cell(r, j, p, q, past, kept + t * KEPT * r->hidden);
-            y[t * r->hidden + j] = lki_round(kept[(t * r->hidden + j) * KEPT + STATE]);
-        }
+        if (holds(r, args, n, t))
+            memcpy(now, past, (size_t)(KEPT * r->hidden) * sizeof *now);
+        else
+            position_forward(r, args, x + t * r->width, past, now);
+        for (int64_t j = 0; j < r->hidden; j++)
+            y[t * r->hidden + j] = lki_round(now[j * KEPT + STATE]);
     }
     if (args->leaves != NULL) leave(r, args, n, kept);
     if (args->state != NULL)
@@ -232,10 +253,14 @@ static void sample_backward(const recurrent *r, const lki_args *args, int64_t n,
     for (int64_t step = r->positions - 1; step >= 0; step--) {
         const int64_t t = position_of(r, step);
         const double *past = before(r, step, kept, first);
+        const bool held = holds(r, args, n, t); /* then the gradients of p and q are 0 */
 
-        for (int64_t j = 0; j < r->hidden; j++)
-            dh[j] = cell_backward(r, j, kept + t * KEPT * r->hidden, past,
-                                  dh[j] + (double)dy[t * r->hidden + j], &dc[j], dp, dq);
+        if (held) memset(dp, 0, (size_t)(2 * r->rows) * sizeof *dp);
+        for (int64_t j = 0; j < r->hidden; j++) {
+            dh[j] += (double)dy[t * r->hidden + j];
+            if (held) continue;
+            dh[j] = cell_backward(r, j, kept + t * KEPT * r->hidden, past, dh[j], &dc[j], dp, dq);
+        }
         memset(dx, 0, (size_t)r->width * sizeof *dx);
         for (int64_t u = 0; u < r->rows; u++) {
             for (int64_t k = 0; k < r->hidden && dq[u] != 0.0; k++)

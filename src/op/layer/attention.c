@@ -66,34 +66,6 @@ static lks_status check_heads(const lki_node *node)
     return LKS_OK;
 }
 
-static lks_status check_tokens(const lki_node *node)
-{
-    const lks_attention_opts *opts = node->attr;
-
-    if (opts->masked && node->in_count < 2)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': masked is true, but there are no tokens to find the padding in; "
-                        "the graph's input has to be I32",
-                        LKI_NODE(node));
-    if (!opts->masked && opts->padding != 0)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
-                        LKI_NODE(node), (long long)opts->padding);
-    if (node->in_count < 2) return LKS_OK;
-    const lks_shape *tokens = &node->in[1]->shape;
-    const int64_t vocabulary = ((const lks_input_opts *)node->in[1]->node->attr)->vocabulary;
-    char text[128];
-
-    if (tokens->ndim != 1 || tokens->dim[0] != node->in[0]->shape.dim[0])
-        return LKI_FAIL(LKS_E_SHAPE,
-                        "%s '%s': tokens '%s' are %s, but input '%s' has %lld positions; they must "
-                        "be as many",
-                        LKI_NODE(node), node->in[1]->node->name,
-                        lki_shape_print(tokens, text, sizeof text), node->in[0]->node->name,
-                        (long long)node->in[0]->shape.dim[0]);
-    return lki_check_range(node, "padding", opts->padding, 0, vocabulary - 1);
-}
-
 /* Numbers of elements are drawn in blocks, which have 32 bits. */
 static lks_status check_dropout(const lki_node *node, const lki_attention *a)
 {
@@ -116,8 +88,10 @@ static lks_status check_dropout(const lki_node *node, const lki_attention *a)
 
 static lks_status attention_infer(lki_node *node)
 {
+    const lks_attention_opts *opts = node->attr;
+
     LKI_TRY(check_heads(node));
-    LKI_TRY(check_tokens(node));
+    LKI_TRY(lki_check_masked(node, opts->masked, opts->padding));
     const lki_attention a = lki_attention_of(node);
     const int64_t t = a.positions;
 
@@ -140,8 +114,7 @@ static const lki_attribute attributes[] = {
                   .help = "base of rotary positions, 10000 say; 0: none"),
     LKI_ATTRIBUTE(BOOL, lks_attention_opts, masked, .fallback = "false",
                   .help = "keys whose token is the padding take no part"),
-    LKI_ATTRIBUTE(INT, lks_attention_opts, padding, .range = "[0,)", .most = INT32_MAX,
-                  .fallback = "0", .help = "that token"),
+    LKI_PADDING(lks_attention_opts),
 };
 
 lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
@@ -155,15 +128,13 @@ lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
                          tokens != NULL ? 2 : 1);
 }
 
-/* Of a list of layers: the tokens are the graph's input, if it has some. */
+/* Of a list of layers: the tokens are the graph's. */
 static lks_tensor *attention_build(lks_graph *graph, int op, const void *attr, lks_tensor *x)
 {
     const lks_attention_opts *opts = attr;
-    lks_tensor *input = graph->input;
 
     (void)op;
-    if (!opts->masked || input == NULL || input->dtype != LKS_I32) input = NULL;
-    return lks_attention(graph, x, input, opts);
+    return lks_attention(graph, x, opts->masked ? lki_graph_tokens(graph) : NULL, opts);
 }
 
 static bool is_not_causal(const lki_node *node)

@@ -5,19 +5,15 @@
 static lks_status embedding_infer(lki_node *node)
 {
     const lks_embedding_opts *opts = node->attr;
-    const lki_node *tokens = node->in[0]->node;
-    const int64_t vocabulary = ((const lks_input_opts *)tokens->attr)->vocabulary;
+    const lks_tensor *tokens = node->in[0];
+    const int64_t vocabulary = ((const lks_input_opts *)tokens->node->attr)->vocabulary;
     const lks_shape *in = &node->in[0]->shape, weight = LKS_SHAPE(vocabulary, opts->units);
     lks_init init = opts->weight_init;
 
     if (in->ndim == LKS_MAX_DIMS)
         return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' has %d dimensions, expected at most %d",
-                        LKI_NODE(node), tokens->name, in->ndim, LKS_MAX_DIMS - 1);
-    if (!opts->masked && opts->padding != 0)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
-                        LKI_NODE(node), (long long)opts->padding);
-    LKI_TRY(lki_check_range(node, "padding", opts->padding, 0, vocabulary - 1));
+                        LKI_NODE(node), tokens->node->name, in->ndim, LKS_MAX_DIMS - 1);
+    LKI_TRY(lki_check_padding(node, tokens, opts->masked, opts->padding));
     LKI_TRY(lki_check_shape(node, "weight", &weight));
     node->out.shape = *in;
     node->out.shape.dim[node->out.shape.ndim++] = opts->units;
@@ -34,8 +30,7 @@ static const lki_attribute attributes[] = {
     LKI_WEIGHT_INIT_OF(lks_embedding_opts, LKI_INIT_WORDS),
     LKI_ATTRIBUTE(BOOL, lks_embedding_opts, masked, .fallback = "false",
                   .help = "the row of the padding begins with zeros and has no gradient"),
-    LKI_ATTRIBUTE(INT, lks_embedding_opts, padding, .range = "[0,)", .most = INT32_MAX,
-                  .fallback = "0", .help = "that token"),
+    LKI_PADDING(lks_embedding_opts),
 };
 
 const lki_op lki_op_embedding = {

@@ -6,6 +6,8 @@
  *   lstm   i, f, o = s(p + q), g = tanh(p + q) in the order i f g o; c_t = f c + i g; h_t = o tanh(c_t)
  *   gru    r, z = s(p + q), n = tanh(p + r q) in the order r z n; h_t = n + z (h - n)
  *
+ * Masked: at a position whose token is the padding h and c stay those of the position before, and h is its output.
+ *
  * A node is one layer in one direction (`reverse`: from the last position to the first); builders stack them. With
  * carry_state what is in front of the first position is h, of lstm also c behind it, which may be given, and those of the
  * last position are what is left; no gradient passes there.
@@ -78,6 +80,7 @@ static lks_status recurrent_infer(lki_node *node, int64_t gates)
     const lks_shape bias = LKS_SHAPE(gates * opts->hidden);
 
     LKI_TRY(check_stack(node, r));
+    LKI_TRY(lki_check_masked(node, opts->masked, opts->padding));
     LKI_TRY(lki_check_shape(node, "weight_ih", &ih));
     LKI_TRY(lki_check_shape(node, "weight_hh", &hh));
     node->out.shape = LKS_SHAPE(in->dim[0], opts->hidden);
@@ -114,6 +117,7 @@ static lks_tensor *add_recurrent(lks_graph *graph, lki_op_id id, lks_tensor *x,
                                  const lki_recurrent *of, int level, bool reverse)
 {
     lki_recurrent r = *of;
+    lks_tensor *tokens = r.opts.masked ? lki_graph_tokens(graph) : NULL;
     char name[2 * LKI_NAME_SIZE];
 
     r.level = level;
@@ -122,7 +126,7 @@ static lks_tensor *add_recurrent(lks_graph *graph, lki_op_id id, lks_tensor *x,
         snprintf(name, sizeof name, "%s.l%d%s", of->stem, level, reverse ? "_reverse" : "");
         r.opts.name = name;
     }
-    return lki_graph_add(graph, id, &r, &x, 1);
+    return lki_graph_add(graph, id, &r, (lks_tensor *[]){x, tokens}, tokens != NULL ? 2 : 1);
 }
 
 static lks_tensor *add_dropout(lks_graph *graph, lks_tensor *x, const char *stem, int level,
@@ -174,7 +178,10 @@ lks_tensor *lki_recurrent_build(lks_graph *graph, int op, const void *attr, lks_
                       .help = "between layers"),                                                   \
         LKI_ATTRIBUTE(BOOL, lks_recurrent_opts, carry_state, .fallback = "false",                  \
                       .help = "from window to window of a column (data.columns)"),                 \
-        LKI_WEIGHT_INIT_OF(lks_recurrent_opts, LKI_INIT_WORDS), LKI_BIAS_INIT(lks_recurrent_opts)
+        LKI_ATTRIBUTE(BOOL, lks_recurrent_opts, masked, .fallback = "false",                       \
+                      .help = "the state stays as it is where the token is the padding"),          \
+        LKI_PADDING(lks_recurrent_opts), LKI_WEIGHT_INIT_OF(lks_recurrent_opts, LKI_INIT_WORDS),   \
+        LKI_BIAS_INIT(lks_recurrent_opts)
 
 static const lki_attribute rnn_attributes[] = {
     LKI_ATTRIBUTE(WORD, lks_recurrent_opts, nonlinearity, .range = "tanh relu", .fallback = "tanh"),
@@ -195,6 +202,7 @@ static bool goes_back(const lki_node *node)
         .takes = LKI_TAKES_SEQUENCE,                                                               \
         .along = LKI_ALONG_PAST,                                                                   \
         .looks_ahead = goes_back,                                                                  \
+        .reads_tokens = true,                                                                      \
         .attr_size = sizeof(lki_recurrent),                                                        \
         .attributes = LKI_ATTRIBUTES(table),                                                       \
         .infer = id##_infer,                                                                       \

@@ -222,7 +222,10 @@ static lks_tensor *add_node(lki_layer *l, void *values)
         memcpy((char *)values + op->weight_of, &tied, sizeof tied);
     }
     if (op->build != NULL && !l->single) return op->build(l->graph, (int)id, values, in[0]);
-    return lki_graph_add(l->graph, id, op->attr_size > 0 ? values : NULL, in, op->inputs);
+    if (op->reads_tokens) /* which its builder finds, too */
+        in[1] = lki_graph_tokens(l->graph);
+    return lki_graph_add(l->graph, id, op->attr_size > 0 ? values : NULL, in,
+                         in[1] != NULL ? 2 : 1);
 }
 
 lks_status lki_layer_add_named(lki_layer *l, const char *name, lks_tensor *tensor)

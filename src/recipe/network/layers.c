@@ -156,16 +156,13 @@ lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *h
         return LKI_FAIL(LKS_E_INVALID, "op: %s has one input, but with gives a second", line.name);
     if (line.words > 0 && !tokens)
         return LKI_FAIL(LKS_E_INVALID, "op: %s takes numbers, but with gives tokens", line.name);
-    l.single = !tokens; /* the graph's are found by what builds the layer */
+    l.single = true;
     l.x = tokens ? beside_tokens(graph, &line) : lks_input(graph, &line.input);
     if (two) {
         LKI_TRY(lki_layer_add_named(&l, "second", second_input(graph, l.x, &line.second)));
         lki_line_add(heap, &line, "with", "second");
     }
     LKI_TRY(lki_heap_status(heap, lki_layer_build(&l, op, &line.options)));
-    if (tokens && l.x != NULL && l.x->node->in_count < 2)
-        return LKI_FAIL(LKS_E_INVALID, "op: with gives tokens, but %s reads them with masked alone",
-                        line.name);
     *samples = line.samples;
     *out = l.x;
     return LKS_OK;

@@ -251,28 +251,32 @@ static void warn_of_ahead(const lks_recipe *recipe)
                    lki_op_get(ahead->op)->name, ahead->name);
 }
 
-static bool goes_forward(const lki_node *node)
+/* Whether it is a recurrent layer that goes forward, and reads padding like words: tokens are its second input. */
+static bool reads_padding_last(const lki_node *node)
 {
     const bool recurrent = node->op == LKI_OP_RNN || node->op == LKI_OP_LSTM ||
                            node->op == LKI_OP_GRU;
-    return recurrent && !lki_op_get(node->op)->looks_ahead(node);
+    return recurrent && node->in_count == 1 && !lki_op_get(node->op)->looks_ahead(node);
 }
 
-/* A text that ends early has padding behind it, which recurrent layers read like words. */
+/* A text that ends early has padding behind it. */
 static void warn_of_padding(const lks_recipe *recipe)
 {
     if (!lki_config_has(recipe->config, LKI_KEY_DATA_TEXT_COLUMN) || !lki_recipe_leads(recipe))
         return;
     for (const lki_node *node = recipe->session.graph->first; node != NULL; node = node->next) {
-        if (node->op != LKI_OP_SELECT || !goes_forward(node->in[0]->node)) continue;
+        if (node->op != LKI_OP_SELECT) continue;
         const int64_t position = ((const lks_select_opts *)node->attr)->position;
+        const lki_node *layer = node->in[0]->node;
+        if (layer->op == LKI_OP_CONCAT) layer = layer->in[0]->node; /* of both directions */
         if (position != -1 && position != node->in[0]->shape.dim[0] - 1) continue;
+        if (!reads_padding_last(layer)) continue;
         lki_recipe_say(recipe, LKS_LOG_WARN,
                        "%s '%s' takes the last position of %s '%s', which has read the padding "
-                       "behind texts that end early, and keeps little of them; reverse: true and "
-                       "position 0 have read them last",
-                       lki_op_get(node->op)->name, node->name,
-                       lki_op_get(node->in[0]->node->op)->name, node->in[0]->node->name);
+                       "behind texts that end early, and keeps little of them; with masked: true "
+                       "its state stays as it is there",
+                       lki_op_get(node->op)->name, node->name, lki_op_get(layer->op)->name,
+                       layer->name);
     }
 }
 

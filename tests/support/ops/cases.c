@@ -40,25 +40,10 @@ static lks_tensor *target(lks_graph *graph, const lks_tensor *x, lki_op_id op)
     return lks_target(graph, &opts);
 }
 
-/* Of attention: often an embedding of tokens, in which there may be padding. */
-static lks_tensor *random_qkv(lks_graph *graph, lkt_random *random)
-{
-    const int64_t positions = LKT_PICK(random, 1, 2, 5, 17, 64, 70);
-    const int64_t width = LKT_PICK(random, 3, 12, 24, 48, 60);
-
-    if (lkt_random_chance(random, 2))
-        return lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(positions, width)});
-    lks_tensor *tokens = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(positions),
-                                                            .dtype = LKS_I32,
-                                                            .vocabulary = LKT_PICK(random, 1, 3)});
-    return lks_embedding(graph, tokens, &(lks_embedding_opts){.units = width});
-}
-
 lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
 {
     lks_input_opts opts = {0};
 
-    if (op == LKI_OP_ATTENTION) return random_qkv(graph, random);
     switch (lki_op_get(op)->takes) {
     case LKI_TAKES_IMAGE:
         opts.shape = image(random);
@@ -79,8 +64,7 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
         break;
     }
     case LKI_TAKES_SEQUENCE:
-        opts.shape = LKS_SHAPE(LKT_PICK(random, 1, 2, 3, 7, 20), LKT_PICK(random, 1, 2, 13, 40));
-        break;
+        return lkt_random_sequence(graph, op, random);
     case LKI_TAKES_TOKENS:
         opts.dtype = LKS_I32;
         opts.vocabulary = LKT_PICK(random, 1, 2, 10, 500);
@@ -287,38 +271,6 @@ static lks_tensor *random_by_table(lks_graph *graph, lki_op_id id, lks_tensor *x
     return NULL;
 }
 
-/* One layer in one direction. */
-static lks_tensor *random_recurrent(lks_graph *graph, lks_tensor *x, lki_op_id op,
-                                    lkt_random *random)
-{
-    lks_recurrent_opts opts = {.hidden = LKT_PICK(random, 1, 2, 5, 16, 33),
-                               .reverse = lkt_random_chance(random, 3)};
-    opts.carry_state = !opts.reverse && lkt_random_chance(random, 2);
-
-    if (op == LKI_OP_LSTM) return lks_lstm(graph, x, &opts);
-    if (op == LKI_OP_GRU) return lks_gru(graph, x, &opts);
-    if (lkt_random_chance(random, 3)) opts.nonlinearity = LKS_NONLINEARITY_RELU;
-    return lks_rnn(graph, x, &opts);
-}
-
-/* Heads that fit the channels of x. */
-static lks_tensor *random_attention(lks_graph *graph, lks_tensor *x, lkt_random *random)
-{
-    const int64_t width = lks_tensor_shape(x).dim[1];
-    lks_attention_opts opts = {.causal = lkt_random_chance(random, 2)};
-    lks_tensor *tokens = x->node->op == LKI_OP_EMBEDDING ? x->node->in[0] : NULL;
-
-    do {
-        opts.kv_heads = LKT_PICK(random, 1, 1, 2, 3);
-        opts.heads = opts.kv_heads * LKT_PICK(random, 1, 1, 2, 3);
-    } while (width % (opts.heads + 2 * opts.kv_heads) != 0);
-    if (width / (opts.heads + 2 * opts.kv_heads) % 2 == 0 && lkt_random_chance(random, 3))
-        opts.rotary = (float)LKT_PICK(random, 1, 100, 10000);
-    if (lkt_random_chance(random, 4)) opts.dropout = lkt_random_chance(random, 2) ? 0.5f : 0.1f;
-    if (tokens != NULL) opts.padding = ((const lks_input_opts *)tokens->node->attr)->vocabulary / 2;
-    return lks_attention(graph, x, tokens, &opts);
-}
-
 /* From the table, but for those whose attributes depend on the input, or where networks have some kind
  * often. */
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
@@ -336,9 +288,9 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
     case LKI_OP_RNN:
     case LKI_OP_LSTM:
     case LKI_OP_GRU:
-        return random_recurrent(graph, x, op, random);
+        return lkt_random_recurrent(graph, x, op, random);
     case LKI_OP_ATTENTION:
-        return random_attention(graph, x, random);
+        return lkt_random_attention(graph, x, random);
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
         return random_pool(graph, x, op, exact, random);
