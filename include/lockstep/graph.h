@@ -128,6 +128,14 @@ typedef struct lks_embedding_opts {
 LKS_API lks_tensor *lks_embedding(lks_graph *graph, lks_tensor *tokens,
                                   const lks_embedding_opts *opts);
 
+/* Which positions of frames (positions, features) are padding, as tokens for what is masked: 0 where all features equal
+ * `value`, else 1. NaN equals nothing. Behind a normalize of floats those in front of it are looked at. No gradient passes. */
+typedef struct lks_masking_opts {
+    const char *name;
+    float value; /* default 0 */
+} lks_masking_opts;
+LKS_API lks_tensor *lks_masking(lks_graph *graph, lks_tensor *x, const lks_masking_opts *opts);
+
 /* x + weight, of x's shape, which are learned: what each position adds. Initially N(0, 1). SINUSOIDAL, of positions, channels:
  * instead of a weight sin(t r) in even channels and cos(t r) in odd ones, at position t, with r = 10000^(-2i / channels) in
  * channels 2i and 2i + 1. */
@@ -145,8 +153,8 @@ LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_posi
  * is, of each head, the sum of the values v_j of all positions j by softmax over j of q_i . k_j / sqrt(head width). qkv is
  * positions, (heads + 2 kv_heads) head width: in each position the queries of all heads, then keys, then values, as a
  * dense layer from PyTorch's in_proj_weight or GPT-2's c_attn gives them. out is positions, heads head width. Where there
- * are tokens, the graph's input, positions whose token is the padding take no part as keys; a row for which no key is
- * left is 0.
+ * are tokens, the graph's input or a masking's, positions whose token is the padding take no part as keys; a row for
+ * which no key is left is 0.
  */
 typedef struct lks_attention_opts {
     const char *name;
@@ -154,10 +162,9 @@ typedef struct lks_attention_opts {
     int64_t kv_heads; /* of keys and values, each for heads / kv_heads in a row; default: heads */
     bool causal;      /* position i sees those up to i */
     float dropout;    /* of the weights behind softmax, in training; default 0 */
-    float
-        rotary; /* base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2)
-                         by the angle position base^(-2d / head width), as Llama's are; default 0, which is not at all */
-    bool masked;     /* set where tokens are given; a layer of a list has the graph's tokens then */
+    float rotary;     /* base, 10000 say: queries and keys are turned by their position, each pair
+                      (d, d + head width / 2) by the angle position base^(-2d / head width), as Llama's are; 0: not */
+    bool masked;     /* set where tokens are given; in a list: the graph's, or its last masking's */
     int64_t padding; /* the token; default 0 */
 } lks_attention_opts;
 LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
@@ -339,11 +346,9 @@ LKS_API lks_tensor *lks_huber(lks_graph *graph, lks_tensor *x, lks_tensor *targe
                               const lks_huber_opts *opts);
 
 /*
- * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu".
- * Any layer may have name=, and from= the name of an
- * earlier one to begin at instead of x; with= is the name of a second operand. A loss takes the graph's
- * target, which is made where there is none. docs/ops.md has the options; what a line refuses, the graph
- * keeps, as it does for builders.
+ * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu". Any layer may have
+ * name=, and from= the name of an earlier one to begin at instead of x; with= is the name of a second operand. A loss takes
+ * the graph's target, which is made where there is none. docs/ops.md has the options; what a line refuses, the graph keeps.
  */
 LKS_API lks_tensor *lks_graph_line(lks_graph *graph, lks_tensor *x, const char *line);
 

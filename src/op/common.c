@@ -31,6 +31,14 @@ lks_status lki_check_shape(const lki_node *node, const char *what, const lks_sha
     return LKS_OK;
 }
 
+int64_t lki_vocabulary_of(const lks_tensor *tokens)
+{
+    enum { OF_MASKING = 2 }; /* padding, and what is none */
+
+    if (tokens->node->op == LKI_OP_MASKING) return OF_MASKING;
+    return ((const lks_input_opts *)tokens->node->attr)->vocabulary;
+}
+
 lks_status lki_infer_same(lki_node *node)
 {
     node->out.shape = node->in[0]->shape;

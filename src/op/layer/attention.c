@@ -71,17 +71,17 @@ static lks_status check_tokens(const lki_node *node)
     const lks_attention_opts *opts = node->attr;
 
     if (opts->masked && node->in_count < 2)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': masked is true, but there are no tokens to find the padding in; "
-                        "the graph's input has to be I32",
-                        LKI_NODE(node));
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s '%s': masked is true, but there are no tokens to find the padding in; "
+            "the graph's input has to be I32, or a masking of frames to stand before it",
+            LKI_NODE(node));
     if (!opts->masked && opts->padding != 0)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
                         LKI_NODE(node), (long long)opts->padding);
     if (node->in_count < 2) return LKS_OK;
     const lks_shape *tokens = &node->in[1]->shape;
-    const int64_t vocabulary = ((const lks_input_opts *)node->in[1]->node->attr)->vocabulary;
     char text[128];
 
     if (tokens->ndim != 1 || tokens->dim[0] != node->in[0]->shape.dim[0])
@@ -91,7 +91,7 @@ static lks_status check_tokens(const lki_node *node)
                         LKI_NODE(node), node->in[1]->node->name,
                         lki_shape_print(tokens, text, sizeof text), node->in[0]->node->name,
                         (long long)node->in[0]->shape.dim[0]);
-    return lki_check_range(node, "padding", opts->padding, 0, vocabulary - 1);
+    return lki_check_range(node, "padding", opts->padding, 0, lki_vocabulary_of(node->in[1]) - 1);
 }
 
 /* Numbers of elements are drawn in blocks, which have 32 bits. */
@@ -155,15 +155,13 @@ lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
                          tokens != NULL ? 2 : 1);
 }
 
-/* Of a list of layers: the tokens are the graph's input, if it has some. */
+/* Of a list of layers, which names no tokens. */
 static lks_tensor *attention_build(lks_graph *graph, int op, const void *attr, lks_tensor *x)
 {
     const lks_attention_opts *opts = attr;
-    lks_tensor *input = graph->input;
 
     (void)op;
-    if (!opts->masked || input == NULL || input->dtype != LKS_I32) input = NULL;
-    return lks_attention(graph, x, input, opts);
+    return lks_attention(graph, x, opts->masked ? lki_graph_tokens(graph) : NULL, opts);
 }
 
 static bool is_not_causal(const lki_node *node)
