@@ -14,7 +14,7 @@
 #include "support/ranks/small.h"
 #include "support/runs.h"
 
-enum { BATCH = 13, LAST = 10, CONTEXT = 9, WORDS = 23, CLASSES = 5, SIDE = 8 };
+enum { BATCH = 13, LAST = 10, CONTEXT = 9, WORDS = 23, CLASSES = 5, SIDE = 8, FEATURES = 4 };
 enum {
     SAMPLES = BATCH + LAST,
     PIXELS = SIDE * SIDE * 3,
@@ -23,9 +23,9 @@ enum {
 };
 
 static int32_t token[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT], label[SAMPLES];
-static float image[SAMPLES][PIXELS];
+static float image[SAMPLES][PIXELS], frame[SAMPLES][CONTEXT][FEATURES];
 
-/* Every third sample ends before its last position: what follows has no class. */
+/* Every third sample ends before its last position: what follows has no class, and frames of zeros. */
 static int fill(void **state)
 {
     lkt_random random = {.state = 71};
@@ -35,6 +35,8 @@ static int fill(void **state)
         for (int t = 0; t < CONTEXT; t++) {
             token[i][t] = (int32_t)lkt_random_below(&random, WORDS);
             next[i][t] = t < length ? (int32_t)lkt_random_below(&random, WORDS) : LKS_NO_CLASS;
+            for (int f = 0; f < FEATURES && t < length; f++)
+                frame[i][t][f] = (float)((i * 31 + t * 7 + f * 13) % 61 + 1) / 64;
         }
         for (int p = 0; p < PIXELS; p++) image[i][p] = (float)lkt_random_real(&random, -1, 1);
         label[i] = (int32_t)lkt_random_below(&random, CLASSES);
@@ -44,22 +46,22 @@ static int fill(void **state)
 
 /* ---------------------------------------------------------------- what is trained */
 
-typedef enum kind { GPT, LLAMA, ENCODER, VIT, LSTM } kind;
+typedef enum kind { GPT, LLAMA, ENCODER, FRAMES, VIT, LSTM } kind;
 typedef struct net {
     const char *name;
     kind kind;
     bool bf16;
 } net;
-static const net nets[] = {{"gpt", GPT, false},          {"llama", LLAMA, false},
-                           {"encoder", ENCODER, false},  {"vit", VIT, false},
-                           {"lstm_lm", LSTM, false},     {"gpt, bf16", GPT, true},
-                           {"lstm_lm, bf16", LSTM, true}};
+static const net nets[] = {{"gpt", GPT, false},         {"llama", LLAMA, false},
+                           {"encoder", ENCODER, false}, {"frames", FRAMES, false},
+                           {"vit", VIT, false},         {"lstm_lm", LSTM, false},
+                           {"gpt, bf16", GPT, true},    {"lstm_lm, bf16", LSTM, true}};
 enum { NETS = sizeof nets / sizeof nets[0] };
 static net now; /* set before ranks begin */
 
 static bool by_position(void)
 {
-    return now.kind != ENCODER && now.kind != VIT;
+    return now.kind != ENCODER && now.kind != FRAMES && now.kind != VIT;
 }
 
 static lks_tensor *network(lks_graph *g)
@@ -79,6 +81,12 @@ static lks_tensor *network(lks_graph *g)
     if (now.kind == VIT)
         return lks_vit(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(SIDE, SIDE, 3)}),
                        &usual);
+    if (now.kind == FRAMES) {
+        lks_transformer_opts masked = usual;
+        masked.masked = true;
+        return lks_encoder(
+            g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT, FEATURES)}), &masked);
+    }
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = WORDS});
     if (now.kind == LSTM)
@@ -121,7 +129,9 @@ static lks_batch batch_of(int step)
 {
     const bool second = step % 2 == 1, goes_on = now.kind == LSTM;
     const int first = !second ? 0 : goes_on ? LAST : BATCH;
-    return (lks_batch){.x = now.kind == VIT ? (const void *)image[first] : token[first],
+    return (lks_batch){.x = now.kind == VIT      ? (const void *)image[first]
+                            : now.kind == FRAMES ? (const void *)frame[first]
+                                                 : token[first],
                        .y = by_position() ? (const void *)next[first] : &label[first],
                        .count = second && !goes_on ? LAST : BATCH,
                        .continues = second && goes_on};
@@ -206,7 +216,7 @@ static void any_workers_have_the_same_bits(void **state)
         }
         /* With bfloat16 others. */
         assert_int_equal(all[n].trained.not_finite, 0);
-        const outcome *f32 = now.bf16 ? &all[now.kind == GPT ? 0 : 4] : NULL;
+        const outcome *f32 = now.bf16 ? &all[now.kind == GPT ? 0 : 5] : NULL;
         if (f32 == NULL) continue;
         assert_true(f32->hash != all[n].hash);
         assert_true(lks_metrics_loss(&all[n].trained) != lks_metrics_loss(&f32->trained));
