@@ -59,6 +59,13 @@ LKS_MUSTUSE lks_status data_sentences_show(const data_source *source, const cli_
 LKS_MUSTUSE lks_status data_sentences_stats(const data_source *source, const cli_args *cli,
                                             const char *what);
 LKS_MUSTUSE lks_status data_sentences_check(lks_dataset *data);
+/* The same of frames. */
+bool data_has_frames(const lks_dataset *data);
+LKS_MUSTUSE lks_status data_frames_show(const data_source *source, const cli_args *cli,
+                                        const char *what);
+LKS_MUSTUSE lks_status data_frames_say_lengths(lks_dataset *data);
+/* Positions of a sample up to the last that is no padding. */
+int64_t data_frames_length(const lks_shape *shape, const float *x);
 /* Whether it is a text, and what is wrong with it then. */
 bool data_text_check(lks_status *status, const cli_args *cli, const char *what);
 /* The same of shards, and of tables. */

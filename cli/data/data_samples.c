@@ -83,13 +83,13 @@ static lks_status check_finite(lks_dataset *data)
 {
     const lks_dataset_info info = lks_dataset_get_info(data);
     const int64_t elements = lks_shape_elements(&info.shape);
-    float *x = info.dtype == LKS_F32 ? malloc((size_t)elements * sizeof *x) : NULL;
+    const int64_t targets = lks_shape_elements(&info.target_shape);
     lks_status status = LKS_OK;
     if (info.dtype != LKS_F32) return LKS_OK;
+    float *x = malloc((size_t)(elements + targets) * sizeof *x); /* labels are as large as floats */
     if (x == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a sample");
     for (int64_t i = 0; i < info.samples && status == LKS_OK; i++) {
-        int32_t label;
-        status = lks_dataset_read(data, i, x, &label);
+        status = lks_dataset_read(data, i, x, x + elements);
         for (int64_t k = 0; k < elements && status == LKS_OK; k++)
             if (!isfinite(x[k]))
                 status = lks_fail(LKS_E_FORMAT,
@@ -140,10 +140,11 @@ lks_status data_check_samples(cli_pool *pool, lks_context *context, const char *
         lks_text_count(count, info.samples);
         status = lks_dataset_hash(data, &hash);
         if (status == LKS_OK) status = check_finite(data);
-        lks_dataset_destroy(data);
         if (status == LKS_OK)
             say("%s %s sample%s of %s", count, test ? "test" : "training", TEXT_S(info.samples),
                 data_shape_text(shape, &info.shape));
+        if (status == LKS_OK && data_has_frames(data)) status = data_frames_say_lengths(data);
+        lks_dataset_destroy(data);
     }
     if (status == LKS_OK) status = compare_splits(split, folder);
     if (status == LKS_OK && !has_test) data_say_no_test();

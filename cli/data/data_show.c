@@ -124,6 +124,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     char shape[64];
     if (data_has_sentences(source->data)) return data_sentences_show(source, cli, what);
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_show(source, cli, what);
+    if (data_has_frames(source->data)) return data_frames_show(source, cli, what);
     if (info.shape.ndim != 3)
         return lks_fail(LKS_E_UNSUPPORTED,
                         "samples of %s are no images; expected rows, columns, and channels",

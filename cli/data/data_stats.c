@@ -15,6 +15,7 @@ enum { VALUES = 256, LONGEST_BAR = 40, MOST_COLUMNS = 64 };
 typedef struct counts {
     int64_t channels, classes;
     bool columns, floats; /* the channels are those of a table; samples are no bytes */
+    bool frames;          /* whose padding is left out */
     bool measured;        /* of a table: what it has has been said column by column */
     int64_t *values;      /* [channels][VALUES] */
     int64_t *labels;      /* [classes]; none where targets are floats */
@@ -38,8 +39,8 @@ static lks_status next_sample(counts *c, lks_dataset *data, int64_t i, void *x, 
 static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
 {
     const lks_dataset_info info = lks_dataset_get_info(data);
-    const int64_t elements = lks_shape_elements(&info.shape);
-    const double each = (double)(info.samples * (elements / c->channels));
+    const int64_t all = lks_shape_elements(&info.shape);
+    int64_t seen = 0; /* elements of all samples, without padding */
     c->least = INFINITY;
     c->most = -INFINITY;
     for (int pass = 0; pass < 2; pass++) {
@@ -47,6 +48,10 @@ static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
         for (int64_t i = 0; i < info.samples; i++) {
             const lks_status status = next_sample(c, data, i, x, pass == 0);
             if (status != LKS_OK) return status;
+            const int64_t elements = c->frames
+                                         ? data_frames_length(&info.shape, x) * info.shape.dim[1]
+                                         : all;
+            if (pass == 0) seen += elements;
             for (int64_t k = 0; k < elements; k++) {
                 const int64_t channel = k % c->channels;
                 const double value = (double)x[k], off = value - c->moment[channel];
@@ -55,7 +60,8 @@ static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
                 c->most = fmax(c->most, value);
             }
         }
-        for (int64_t i = 0; i < c->channels; i++)
+        const double each = (double)(seen / c->channels);
+        for (int64_t i = 0; i < c->channels && seen > 0; i++)
             sum[i] = pass == 0 ? sum[i] / each : sqrt(sum[i] / each);
     }
     return LKS_OK;
@@ -216,6 +222,9 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
         if (!c->floats) measure_bytes(c);
         say("%s: %s %s sample%s of %s", what, lks_text_count(samples, info.samples), source->split,
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
+        if (c->frames) status = data_frames_say_lengths(source->data);
+    }
+    if (status == LKS_OK) {
         if (!c->measured) print_moments(c);
         if (c->classes > 0) print_classes(c, pool, source);
     }
@@ -256,12 +265,14 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
     if (lks_dataset_tokenizer(source->data) != NULL) return data_text_stats(source, cli, what);
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const int64_t last = info.shape.dim[info.shape.ndim - 1];
-    /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
+    /* Rows, columns, channels; the columns of a table; features of frames; what else has fewer dimensions has one channel. */
     counts c = {.classes = info.classes,
                 .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS,
                 .floats = info.dtype == LKS_F32,
+                .frames = data_has_frames(source->data),
                 .measured = table};
-    c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
+    const bool features = c.frames && last <= MOST_COLUMNS;
+    c.channels = info.shape.ndim >= 3 || c.columns || features ? last : 1;
     return report(&c, cli->pool, source, what);
 }
 

@@ -12,15 +12,13 @@ typedef struct lks_dataset lks_dataset;
 
 typedef struct lks_dataset_info {
     int64_t samples;
-    lks_shape shape;    /* of one sample; images are height, width, channels */
-    lks_dtype dtype;    /* LKS_U8, LKS_F32, or LKS_I32: tokens, */
-    int64_t vocabulary; /* all from 0 to below this */
-    int64_t classes;    /* targets are I32 indices below this; 0: floats of target_shape */
-    lks_shape
-        target_shape; /* with classes: positions, of which each has one; ndim 0: one a sample */
-    int64_t
-        columns; /* sample i goes on where sample i - columns ends, and there are so many of them
-                         that this divides; 0: samples have nothing to do with each other */
+    lks_shape shape;        /* of one sample; images are height, width, channels */
+    lks_dtype dtype;        /* LKS_U8, LKS_F32, or LKS_I32: tokens, */
+    int64_t vocabulary;     /* all from 0 to below this */
+    int64_t classes;        /* targets are I32 indices below this; 0: floats of target_shape */
+    lks_shape target_shape; /* with classes: positions, each with one; ndim 0: one a sample */
+    int64_t columns; /* sample i goes on where sample i - columns ends, and there are so many that
+                        this divides; 0: samples have nothing to do with each other */
 } lks_dataset_info;
 
 /* At a position of a target: nothing is wanted of it. It has no loss, and no part in metrics and means. */
@@ -215,12 +213,10 @@ typedef struct lks_batch {
     int64_t first;      /* in a part: the place of its first sample in the global batch, */
     int64_t whole;      /* and how many samples that has; 0: count, it is all here */
     const lks_mix *mix; /* [count], of losses over classes; NULL: nothing is mixed */
-    int64_t
-        counted; /* of classes at positions: how many of the global batch's are not LKS_NO_CLASS,
-                           which a part has to say; 0: those of a batch that is whole are looked for */
-    bool
-        continues; /* every sample goes on where the one at its place in the batch before ended, as a layer
-                       with carry_state does; default: samples begin, and what is carried is zero */
+    int64_t counted;    /* of classes at positions: how many of the global batch's are one, which a
+                        part has to say; 0: those of a batch that is whole are looked for */
+    bool continues; /* every sample goes on where the one at its place in the batch before ended, as
+                        a layer with carry_state does; default: samples begin, and what is carried is zero */
 } lks_batch;
 
 typedef struct lks_loader lks_loader;

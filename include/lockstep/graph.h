@@ -84,9 +84,8 @@ LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
 typedef struct lks_target_opts {
     const char *name;
     int64_t classes; /* I32 class indices below this; 0: floats of `shape` (regression) */
-    lks_shape
-        shape; /* of one sample's floats; with classes: the positions, of which each has one, or
-                        LKS_NO_CLASS; default: one class a sample */
+    lks_shape shape; /* of one sample's floats; with classes: the positions, of which each has one,
+                        or LKS_NO_CLASS; default: one class a sample */
 } lks_target_opts;
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
 
@@ -126,6 +125,14 @@ typedef struct lks_embedding_opts {
 LKS_API lks_tensor *lks_embedding(lks_graph *graph, lks_tensor *tokens,
                                   const lks_embedding_opts *opts);
 
+/* Which positions of frames (positions, features) are padding, as tokens for what is masked: 0 where all features equal
+ * `value`, else 1. NaN equals nothing. Behind a normalize of floats those in front of it are looked at. No gradient passes. */
+typedef struct lks_masking_opts {
+    const char *name;
+    float value; /* default 0 */
+} lks_masking_opts;
+LKS_API lks_tensor *lks_masking(lks_graph *graph, lks_tensor *x, const lks_masking_opts *opts);
+
 /* x + weight, of x's shape, which are learned: what each position adds. Initially N(0, 1). SINUSOIDAL, of positions, channels:
  * instead of a weight sin(t r) in even channels and cos(t r) in odd ones, at position t, with r = 10000^(-2i / channels) in
  * channels 2i and 2i + 1. */
@@ -142,8 +149,8 @@ LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_posi
  * Attention of the positions to each other in several heads, as PyTorch's scaled_dot_product_attention: out of position i
  * is, of each head, the sum of the values v_j of all positions j by softmax over j of q_i . k_j / sqrt(head width). qkv is
  * positions, (heads + 2 kv_heads) head width: in each position the queries of all heads, then keys, then values, as a
- * dense layer from PyTorch's in_proj_weight or GPT-2's c_attn gives them. out is positions, heads head width. Where there
- * are tokens, the graph's input, positions whose token is the padding take no part as keys; a row without a key is 0.
+ * dense layer from PyTorch's in_proj_weight or GPT-2's c_attn gives them. out is positions, heads head width. Positions whose
+ * token (the graph's input, or a masking's) is the padding are no keys; a row without a key is 0.
  */
 typedef struct lks_attention_opts {
     const char *name;
@@ -154,7 +161,7 @@ typedef struct lks_attention_opts {
     /* A base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2) by the angle
      * position base^(-2d / head width), as Llama's are; default 0, which is not at all. */
     float rotary;
-    bool masked;     /* set where tokens are given; a layer of a list has the graph's tokens then */
+    bool masked;     /* set where tokens are given; in a list: the graph's, or its last masking's */
     int64_t padding; /* the token; default 0 */
 } lks_attention_opts;
 LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
@@ -162,8 +169,8 @@ LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor 
 
 /*
  * Recurrent layers from position to position, as PyTorch's: x is positions, channels; out is positions, hidden (twice
- * that of both directions, forward first). The state in front of the first position is zero. With masked the graph's input
- * are tokens, one for each position; the output of a position that is padding is the state before it. Parameters are
+ * that of both directions, forward first). The state in front of the first position is zero. With masked the graph has
+ * tokens, its input or a masking's, of each position; the output of one that is padding is the state before it. Parameters are
  * NAME.weight_ih_l0 [gates hidden][channels], weight_hh_l0 [gates hidden][hidden], bias_ih_l0, bias_hh_l0, and l1, ... of
  * further layers, with "_reverse" behind them in the other direction; gates are i f g o (lstm) and r z n (gru). A stack
  * is one node for each layer and direction: NAME, NAME.l1, NAME.l0_reverse, ...
@@ -178,7 +185,7 @@ typedef struct lks_recurrent_opts {
     bool reverse;                  /* only from the last position to the first */
     float dropout;                 /* between layers; default 0 */
     bool carry_state; /* positions go on from the last of the batch before: lks_batch.continues */
-    bool masked;      /* where the graph's token is the padding, the state stays as it is */
+    bool masked;      /* where the token is the padding, the state stays as it is */
     int64_t padding;  /* the token; default 0 */
     lks_init weight_init, bias_init; /* default: uniform in +-1/sqrt(hidden), all four */
 } lks_recurrent_opts;
@@ -339,11 +346,9 @@ LKS_API lks_tensor *lks_huber(lks_graph *graph, lks_tensor *x, lks_tensor *targe
                               const lks_huber_opts *opts);
 
 /*
- * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu".
- * Any layer may have name=, and from= the name of an
- * earlier one to begin at instead of x; with= is the name of a second operand. A loss takes the graph's
- * target, which is made where there is none. docs/ops.md has the options; what a line refuses, the graph
- * keeps, as it does for builders.
+ * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu". Any layer may have
+ * name=, and from= the name of an earlier one to begin at instead of x; with= is the name of a second operand. A loss takes
+ * the graph's target, which is made where there is none. docs/ops.md has the options; what a line refuses, the graph keeps.
  */
 LKS_API lks_tensor *lks_graph_line(lks_graph *graph, lks_tensor *x, const char *line);
 

@@ -166,8 +166,7 @@ LKS_API LKS_MUSTUSE lks_status lks_model_check_data(const lks_model *model,
 /* Exact sums over samples: adding parts in any order gives the same digits. Zero it to start. */
 typedef struct lks_metrics {
     int64_t samples;
-    int64_t
-        correct; /* of counted: largest output (the first, if several) is the target; classes only */
+    int64_t correct;    /* of counted: the (first) largest output is the target; classes only */
     int64_t not_finite; /* of counted: the loss is not a finite number; not in the sum */
     int64_t loss_high;  /* sum of losses, 128-bit fixed point in units of 2^-32: high 64 bits */
     uint64_t loss_low;  /* and low 64 bits */

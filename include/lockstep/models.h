@@ -117,16 +117,16 @@ typedef struct lks_transformer_opts {
     float rotary;  /* as lks_attention_opts', in the place of learned positions; default 0 */
     float dropout; /* of the embedding, attention's weights, and what is added; default 0 */
     bool post_norm;
-    bool causal;  /* gpt is in any case */
-    bool no_bias; /* of norms and dense layers, but for the head of encoder and vit */
-    bool masked;  /* encoder, of tokens: as lks_attention_opts', and the mean leaves padding out; */
-    int64_t padding;         /* that token; default 0 */
+    bool causal;     /* gpt is in any case */
+    bool no_bias;    /* of norms and dense layers, but for the head of encoder and vit */
+    bool masked;     /* encoder: attention and mean leave padding out, of frames lks_masking()'s */
+    int64_t padding; /* of tokens: which; default 0 */
     int64_t residual_layers; /* sums of the network, two in a block; default 1; gpt: 2 depth */
     bool class_token; /* encoder, vit: the first position in place of the mean: tokens begin with
                          one of the class; in front of others stands a learned one */
 } lks_transformer_opts;
 /* A block behind x (positions, channels). Names of its layers are those of encoder behind its own: "NAME.norm1", "NAME.attn.qkv",
- * ... Padding (masked) is looked for in tokens, the graph's input, which else is NULL. */
+ * ... Padding (masked) is looked for in tokens, as lks_attention() has them, or NULL. */
 LKS_API lks_tensor *lks_transformer_block(lks_graph *graph, lks_tensor *x, lks_tensor *tokens,
                                           const lks_transformer_opts *opts);
 /* Logits of the next token at each position. The head has the weight of the embedding. Parameters have the names of nanoGPT

@@ -11,6 +11,7 @@
 #include "check/trial_memory.h"
 #include "machine/peak.h"
 #include "numeric/random.h"
+#include "op/common.h"
 #include "program/cost.h"
 #include "program/program.h"
 
@@ -52,7 +53,7 @@ static int64_t kinds_of(const lks_tensor *tensor)
 {
     const lki_node *node = tensor->node;
     return node->op == LKI_OP_TARGET ? ((const lks_target_opts *)node->attr)->classes
-                                     : ((const lks_input_opts *)node->attr)->vocabulary;
+                                     : lki_vocabulary_of(tensor);
 }
 
 static lks_status fill_input(lki_trial *t, int i, numbers which)

@@ -177,6 +177,18 @@ static lks_status copy_lists(lks_graph *graph, lki_node *node)
     return LKS_OK;
 }
 
+/* For messages: what a tensor that is no F32 has, and what helps where F32 is expected. */
+static const char *kind_of(const lks_tensor *x)
+{
+    return x->node->op == LKI_OP_MASKING ? "tokens of a masking" : lks_dtype_name(x->dtype);
+}
+
+static const char *what_helps(const lks_tensor *x)
+{
+    if (x->node->op == LKI_OP_MASKING) return "only layers that are masked read these";
+    return x->dtype == LKS_I32 ? "put an embedding before it" : "put a normalize before it";
+}
+
 /* What the table of the operation says of the first input. */
 static lks_status check_input(const lki_node *node)
 {
@@ -185,10 +197,10 @@ static lks_status check_input(const lki_node *node)
     const int ndim = x != NULL ? x->shape.ndim : 0;
     const int floats = op->is_loss || op->reads_tokens ? 1 : node->in_count;
 
-    if (op->takes == LKI_TAKES_ANY) return LKS_OK;
-    if (op->takes == LKI_TAKES_TOKENS && x->dtype != LKS_I32)
+    if (op->takes == LKI_TAKES_ANY && x->dtype != LKS_I32) return LKS_OK;
+    if (op->takes == LKI_TAKES_TOKENS && (x->dtype != LKS_I32 || x->node->op != LKI_OP_INPUT))
         return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected tokens, an input of I32",
-                        op->name, node->name, x->node->name, lks_dtype_name(x->dtype));
+                        op->name, node->name, x->node->name, kind_of(x));
     if (op->takes == LKI_TAKES_TOKENS) return LKS_OK;
     if (op->takes == LKI_TAKES_IMAGE && ndim != 3)
         return LKI_FAIL(LKS_E_SHAPE,
@@ -220,10 +232,9 @@ static lks_status check_input(const lki_node *node)
             node->name, ndim);
     for (int i = 0; i < floats; i++) {
         if (node->in[i]->dtype != LKS_F32)
-            return LKI_FAIL(LKS_E_SHAPE,
-                            "%s '%s': input '%s' is %s, expected F32; put %s before it", op->name,
-                            node->name, node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype),
-                            node->in[i]->dtype == LKS_I32 ? "an embedding" : "a normalize");
+            return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected F32; %s", op->name,
+                            node->name, node->in[i]->node->name, kind_of(node->in[i]),
+                            what_helps(node->in[i]));
     }
     if (op->reads_tokens && node->in_count > 1 && node->in[1]->dtype != LKS_I32)
         return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected tokens, an input of I32",
@@ -314,9 +325,13 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
     return out;
 }
 
-lks_tensor *lki_graph_tokens(const lks_graph *graph)
+lks_tensor *lki_graph_tokens(lks_graph *graph)
 {
-    return graph->input != NULL && graph->input->dtype == LKS_I32 ? graph->input : NULL;
+    lks_tensor *tokens = NULL;
+
+    for (lki_node *node = graph->first; node != NULL; node = node->next)
+        if (node->out.dtype == LKS_I32 && node->op != LKI_OP_TARGET) tokens = &node->out;
+    return tokens;
 }
 
 const lki_node *lki_graph_looks_ahead(const lks_graph *graph)

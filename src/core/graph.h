@@ -31,8 +31,9 @@ struct lks_graph {
 lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_tensor *const in[],
                           int in_count);
 
-/* The graph's input where it has tokens; else NULL. */
-lks_tensor *lki_graph_tokens(const lks_graph *graph);
+/* The tokens among which a layer of a list that is masked looks for padding: the graph's input, or what its last masking
+ * gives; NULL: there are none. */
+lks_tensor *lki_graph_tokens(lks_graph *graph);
 
 /* The first node that looks ahead (lki_op.looks_ahead); NULL: none does. */
 const lki_node *lki_graph_looks_ahead(const lks_graph *graph);

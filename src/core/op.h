@@ -81,7 +81,7 @@ typedef enum lki_takes {
     LKI_TAKES_SEQUENCE, /* or of two alone */
     LKI_TAKES_PIXELS,   /* an image or a vector of channels */
     LKI_TAKES_TOKENS,   /* I32: the graph's input */
-    LKI_TAKES_ANY,      /* bytes too */
+    LKI_TAKES_ANY,      /* bytes too, but no tokens */
 } lki_takes;
 
 /* Whether the gradient matters where its output is 0: yes; no, as it has no part in that of an input; or where
@@ -117,7 +117,7 @@ typedef struct lki_op {
     lki_along along;
     /* Whether what it gives is, at some position, of what is behind it; NULL: it never is. */
     bool (*looks_ahead)(const lki_node *node);
-    bool reads_tokens; /* where there is a second input, it is the graph's: tokens */
+    bool reads_tokens; /* a second input is tokens: the graph's, or a masking's */
     /* Check what the tables do not say of inputs and attributes; fill out, param, buffer, stats,
      * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;
      * needs_gradient is the caller's. */

@@ -8,13 +8,13 @@
 #include "base/text.h"
 #include "model/model.h"
 #include "model/step/batch.h"
+#include "op/common.h"
 
 /* ":u8"; ":1000" of tokens below 1,000. */
 static const char *type_suffix(const lks_tensor *tensor, char *buffer, size_t size)
 {
     if (tensor->dtype != LKS_I32) return tensor->dtype == LKS_U8 ? ":u8" : "";
-    const lks_input_opts *opts = tensor->node->attr;
-    snprintf(buffer, size, ":%lld", (long long)opts->vocabulary);
+    snprintf(buffer, size, ":%lld", (long long)lki_vocabulary_of(tensor));
     return buffer;
 }
 

@@ -144,10 +144,22 @@ static lks_tensor *classify(const net *n, lks_tensor *x)
 static bool fits_tokens(const net *n, const lks_tensor *x, const char *who)
 {
     const lks_transformer_opts *o = &n->t.opts;
-    if (lks_tensor_dtype(x) != LKS_I32 && o->masked)
+    const bool words = lks_tensor_dtype(x) == LKS_I32;
+    if (!words && o->masked && lks_tensor_shape(x).ndim != 2)
+        (void)lks_graph_fail(
+            n->t.graph,
+            "%s: masked is true, but samples are neither tokens nor frames, of which "
+            "some could be padding; drop the option",
+            who);
+    else if (!words && o->masked && o->padding != 0)
         (void)lks_graph_fail(n->t.graph,
-                             "%s: masked is true, but samples are no tokens, of which one could be "
-                             "the padding; drop the option, or give tokens",
+                             "%s: padding is %lld, but samples are no tokens: frames are padding "
+                             "where they are 0; drop it",
+                             who, (long long)o->padding);
+    else if (n->front && o->masked)
+        (void)lks_graph_fail(n->t.graph,
+                             "%s: class_token is a position in front of the frames, among which "
+                             "masked looks for padding; drop one of them",
                              who);
     else if (n->front && o->rotary != 0)
         (void)lks_graph_fail(n->t.graph,
@@ -168,11 +180,11 @@ lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_o
     net n = begin_net(graph, opts, &own_names);
     n.front = wants_front(&n, x);
     if (x == NULL || !fits(&n, "encoder") || !fits_tokens(&n, x, "encoder")) return NULL;
-    n.t.tokens = n.t.opts.masked ? x : NULL;
-    return classify(&n, lks_tensor_dtype(x) == LKS_I32
-                            ? embed(&n, x)
-                            : lki_transformer_dense(&n.t, x, n.names->tokens, n.t.opts.width,
-                                                    LKI_TRANSFORMER_SCALE));
+    const bool words = lks_tensor_dtype(x) == LKS_I32;
+    if (n.t.opts.masked) n.t.tokens = words ? x : lks_masking(graph, x, NULL);
+    return classify(&n, words ? embed(&n, x)
+                              : lki_transformer_dense(&n.t, x, n.names->tokens, n.t.opts.width,
+                                                      LKI_TRANSFORMER_SCALE));
 }
 
 lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)

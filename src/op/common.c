@@ -20,8 +20,7 @@ lks_status lki_check_padding(const lki_node *node, const lks_tensor *tokens, boo
                         "%s '%s': padding is %lld, but masked is false; set it, or drop padding",
                         LKI_NODE(node), (long long)padding);
     if (tokens == NULL) return LKS_OK;
-    const int64_t vocabulary = ((const lks_input_opts *)tokens->node->attr)->vocabulary;
-    return lki_check_range(node, "padding", padding, 0, vocabulary - 1);
+    return lki_check_range(node, "padding", padding, 0, lki_vocabulary_of(tokens) - 1);
 }
 
 lks_status lki_check_masked(const lki_node *node, bool masked, int64_t padding)
@@ -31,10 +30,11 @@ lks_status lki_check_masked(const lki_node *node, bool masked, int64_t padding)
 
     LKI_TRY(lki_check_padding(node, tokens, masked, padding));
     if (masked && tokens == NULL)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': masked is true, but there are no tokens to find the padding in; "
-                        "the graph's input has to be I32",
-                        LKI_NODE(node));
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s '%s': masked is true, but there are no tokens to find the padding in; "
+            "the graph's input has to be I32, or a masking of frames to stand before it",
+            LKI_NODE(node));
     if (tokens == NULL) return LKS_OK;
     if (!masked)
         return LKI_FAIL(LKS_E_INVALID,
@@ -68,6 +68,14 @@ lks_status lki_check_shape(const lki_node *node, const char *what, const lks_sha
         elements *= shape->dim[i];
     }
     return LKS_OK;
+}
+
+int64_t lki_vocabulary_of(const lks_tensor *tokens)
+{
+    enum { OF_MASKING = 2 }; /* padding, and what is none */
+
+    if (tokens->node->op == LKI_OP_MASKING) return OF_MASKING;
+    return ((const lks_input_opts *)tokens->node->attr)->vocabulary;
 }
 
 lks_status lki_infer_same(lki_node *node)

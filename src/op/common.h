@@ -20,6 +20,8 @@ lks_status lki_check_masked(const lki_node *node, bool masked, int64_t padding);
 /* `what` has 1 to LKS_MAX_DIMS dimensions of at least 1, and at most 2^31 - 1 elements: then
  * products of two such counts fit int64_t. */
 lks_status lki_check_shape(const lki_node *node, const char *what, const lks_shape *shape);
+/* How many tokens there are of such a tensor: the graph's input, or what a masking gives. */
+int64_t lki_vocabulary_of(const lks_tensor *tokens);
 /* lki_op.infer of functions of each element: the output has the input's shape. */
 lks_status lki_infer_same(lki_node *node);
 /* lki_op.infer of two operands: of equal shapes, or one a vector with a value for each channel (the

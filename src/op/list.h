@@ -19,6 +19,7 @@
     X(CONV2D, conv2d)                                                                              \
     X(DENSE, dense)                                                                                \
     X(EMBEDDING, embedding)                                                                        \
+    X(MASKING, masking)                                                                            \
     X(POSITION, position)                                                                          \
     X(RNN, rnn)                                                                                    \
     X(LSTM, lstm)                                                                                  \

@@ -13,10 +13,10 @@ void lki_program_narrow(const lki_program *program, const lki_stage *stage, cons
                         bool backward)
 {
     const lki_cluster *cluster = stage->cluster;
+    const lks_tensor *out = &lki_cluster_tail(cluster)->out;
     if (!program->switches.f16) return;
-    if (!backward && !stage->needs_target)
-        program->backend->narrow(
-            args->count * lks_shape_elements(&lki_cluster_tail(cluster)->out.shape), args->out);
+    if (!backward && !stage->needs_target && out->dtype == LKS_F32)
+        program->backend->narrow(args->count * lks_shape_elements(&out->shape), args->out);
     for (int i = 0; i < cluster->in_count && backward; i++)
         if (args->d_in[i] != NULL)
             program->backend->narrow(args->count * lks_shape_elements(&cluster->in[i]->shape),

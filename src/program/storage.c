@@ -9,7 +9,7 @@
  *
  * Which values: outputs of stages, and what kernels save as f32 numbers, if backward reads them. Not those that a kernel reads
  * which can form gradients by rows: those may be kept for the whole pass, where all processes see them, and which way is taken
- * must change no bit. Not the output, which the caller reads.
+ * must change no bit. Not the output, which the caller reads, nor tokens.
  */
 #include "program/program.h"
 
@@ -30,6 +30,7 @@ void lki_program_choose_rounded(lki_program *program)
         const lks_tensor *tensor = &lki_cluster_tail(stage->cluster)->out;
 
         program->value[stage->out].rounded = tensor != program->output && tensor != program->loss &&
+                                             tensor->dtype == LKS_F32 &&
                                              !read_by_rows(program, stage->out);
         if (stage->saved != LKI_NO_VALUE)
             program->value[stage->saved].rounded = stage->plan->needs.saved_floats;

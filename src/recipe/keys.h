@@ -178,7 +178,8 @@
     X(MODEL_CLASS_TOKEN, "model.class_token", BOOL, NULL, "false", FIXED,                          \
       "a learned position in front, which is read in the place of the mean")                       \
     X(MODEL_MASKED, "model.masked", BOOL, NULL, "false", FIXED,                                    \
-      "tokens that are 0 are padding: attention ignores them, and the mean leaves them out")       \
+      "tokens that are 0, or frames of zeros, are padding: attention ignores them, and the mean "  \
+      "leaves them out")                                                                           \
     X(MODEL_PATCH, "model.patch", INT, "[1,)", "16", FIXED, "rows and columns of a patch")         \
     X(MODEL_DROP_PATH, "model.drop_path", FLOAT, "[0,1)", "0", FIXED,                              \
       "stochastic depth: in training the last residual block is left out of a sample with this "   \

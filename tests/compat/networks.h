@@ -143,6 +143,16 @@ static lks_tensor *kept_attention(lks_graph *g)
                              NULL);
 }
 
+/* Frames, an eighth of which is padding: attention leaves it out. */
+static lks_tensor *kept_frames(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(KEPT_VALUES / 3, 3)});
+    lks_tensor *tokens = lks_masking(g, x = lks_relu(g, x), NULL);
+    x = lks_attention(g, kept_dense(g, x, 42), tokens, &(lks_attention_opts){.heads = 2});
+    x = lks_dense(g, lks_global_avg_pool(g, x), &(lks_dense_opts){.units = 2});
+    return lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}));
+}
+
 /* Recurrent layers that carry their state, wide and narrow. */
 static lks_tensor *kept_carried(lks_graph *g)
 {
@@ -526,6 +536,7 @@ static const kept_network kept_networks[] = {
      {.replicas = 1, .clip_value = 0.01}},
     {"lines", kept_lines, KEPT_NUMBERS, 30, 1e-2, lks_adam, {.replicas = 4}},
     {"huber", kept_huber, KEPT_NUMBERS, 31, 1e-2, lks_adam, {.replicas = 3}},
+    {"frames", kept_frames, KEPT_NUMBERS, 9, 1e-2, lks_adam, {.replicas = 2}},
     {"wide",
      kept_wide,
      KEPT_IMAGES,

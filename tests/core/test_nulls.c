@@ -247,6 +247,7 @@ WITH_OPTS(lks_normalize, lks_normalize_opts)
 WITH_OPTS(lks_conv2d, lks_conv2d_opts)
 WITH_OPTS(lks_dense, lks_dense_opts)
 WITH_OPTS(lks_embedding, lks_embedding_opts)
+WITH_OPTS(lks_masking, lks_masking_opts)
 WITH_OPTS(lks_position, lks_position_opts)
 WITH_OPTS(lks_rnn, lks_recurrent_opts)
 WITH_OPTS(lks_lstm, lks_recurrent_opts)
@@ -294,6 +295,7 @@ static const builder BUILDERS[] = {
     plain_lks_conv2d,
     plain_lks_dense,
     plain_lks_embedding,
+    plain_lks_masking,
     plain_lks_position,
     plain_lks_rnn,
     plain_lks_lstm,

@@ -1,6 +1,6 @@
 /*
- * NumPy's arrays. Input: 0, and a file of one array; 1, and a zip archive, in which "x.npy" and "y.npy" are
- * looked for, as of a data set.
+ * NumPy's arrays. Input: 0, and a file of one array; 1, and a zip archive, in which "x.npy", "y.npy" and
+ * "lengths.npy" are looked for, as of a data set.
  */
 #include <stdlib.h>
 
@@ -60,12 +60,16 @@ static void read_split(const char *path, bool test)
     FUZZ_CHECK(has);
     const lks_dataset_info info = lks_dataset_get_info(set);
     uint64_t hash;
-    int32_t label;
+    const int64_t labels = lks_shape_elements(&info.target_shape);
+    int32_t *label = malloc((size_t)labels * sizeof *label);
     void *x = malloc((size_t)lks_shape_elements(&info.shape) * lks_dtype_size(info.dtype));
-    FUZZ_CHECK(x != NULL && info.samples > 0 && info.classes > 0);
-    FUZZ_CHECK(lks_dataset_read(set, info.samples - 1, x, &label) == LKS_OK);
-    FUZZ_CHECK(label >= 0 && label < info.classes);
+    FUZZ_CHECK(x != NULL && label != NULL && info.samples > 0 && info.classes > 0);
+    FUZZ_CHECK(lks_dataset_read(set, info.samples - 1, x, label) == LKS_OK);
+    for (int64_t i = 0; i < labels; i++)
+        FUZZ_CHECK((label[i] >= 0 || (labels > 1 && label[i] == LKS_NO_CLASS)) &&
+                   label[i] < info.classes);
     FUZZ_CHECK(lks_dataset_hash(set, &hash) == LKS_OK);
+    free(label);
     free(x);
     lks_dataset_destroy(set);
 }

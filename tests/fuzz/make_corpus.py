@@ -6,14 +6,12 @@
 What fuzzing found later lies beside them: files that this script does not know stay.
 """
 import gzip
-import io
 import json
 import struct
 import sys
-import zipfile
 from pathlib import Path
 
-from inputs import pictures, ranks, shards, tables, vocabularies
+from inputs import arrays, pictures, ranks, shards, tables, vocabularies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 folder = Path(sys.argv[1])
@@ -48,35 +46,6 @@ write("idx", "packed", pair(10, gzip.compress(idx([3]), mtime=0), gzip.compress(
 write("idx", "floats", pair(10, idx([3]), idx([3, 2], kind=13)))
 write("idx", "truncated", pair(10, idx([3]), idx([3, 2, 2])[:-3]))
 write("idx", "huge", pair(10, None, struct.pack(">BBBBIII", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)))
-def npy(descr, shape, data, fortran=False, version=1):
-    head = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n".encode()
-    return (b"\x93NUMPY" + bytes([version, 0]) + len(head).to_bytes(2 if version == 1 else 4, "little") + head + data)
-
-
-def npz(method, **arrays):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        for name, data in arrays.items():
-            with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=method == 0) as member:
-                member.write(data)
-    return out.getvalue()
-
-
-pixels, classes = npy("|u1", (3, 2, 2), bytes(range(12))), npy("<i8", (3,), struct.pack("<3q", 0, 2, 1))
-for name, descr, size in [("u1", "|u1", 1), ("i2", ">i2", 2), ("f4", "<f4", 4), ("f8", ">f8", 8), ("f2", "<f2", 2), ("b1", "|b1", 1)]:
-    write("npy", name, b"\0" + npy(descr, (2, 3), bytes(range(6 * size)), version=1 + size % 3))
-    write("npy", "fortran_" + name, b"\1" + npz(zipfile.ZIP_STORED, x=npy(descr, (2, 3, 5, 6), bytes(180 * size), fortran=True), y=npy("|i1", (2, 1), b"\0\1")))
-write("npy", "number", b"\0" + npy("<f8", (), bytes(8)))
-write("npy", "empty", b"\0" + npy("<i4", (0, 7), b""))
-write("npy", "records", b"\0" + npy("<i4", (1,), bytes(4)).replace(b"'<i4'", b"[('a', '<i4')]"))
-write("npy", "huge", b"\0" + npy("<f8", (2**40, 2**40), bytes(8)))
-write("npy", "stored", b"\1" + npz(zipfile.ZIP_STORED, x=pixels, y=classes))
-write("npy", "deflated", b"\1" + npz(zipfile.ZIP_DEFLATED, x_train=pixels, y_train=classes, x_test=pixels, y_test=classes))
-write("npy", "method", b"\1" + npz(zipfile.ZIP_BZIP2, x=pixels, y=classes))
-write("npy", "counts", b"\1" + npz(zipfile.ZIP_STORED, x=pixels, y=npy("<i8", (2,), bytes(16))))
-write("npy", "half", b"\1" + npz(zipfile.ZIP_STORED, x=pixels))
-write("npy", "truncated", b"\1" + npz(zipfile.ZIP_STORED, x=pixels, y=classes)[:-30])
-
 
 
 def idx_folder(classes, absent, style, files):
@@ -126,7 +95,7 @@ write("cifar", "tar_size", b"\1" + tar(b"batch", 8**11 - 1, b"abc"))
 write("cifar", "tar_none", b"\1" + tar(b"x", 3, b"abc") + bytes(512))
 write("cifar", "tar_sum", b"\1" + b"x" + tar(b"batch", 3, b"abc")[1:])
 
-for part in (tables, ranks, shards, vocabularies):
+for part in (arrays, tables, ranks, shards, vocabularies):
     part.write_all(write)
 pictures.write_all(write, (ROOT / "tests/data/small_jpeg.h").read_text())
 

@@ -22,14 +22,20 @@ enum {
     PADDING = VOCABULARY - 1,
     CLASSES = 5,
     SIDE = 8,
-    PIXELS = SIDE * SIDE * 3
+    PIXELS = SIDE * SIDE * 3,
+    FEATURES = 3
 };
 enum { LOGITS = SAMPLES * CONTEXT * VOCABULARY };
 
 static const int ends[SAMPLES] = {16, 9, 4, 1}; /* of padded samples */
 static int32_t token[SAMPLES][CONTEXT], padded[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT],
     label[SAMPLES];
-static float image[SAMPLES][PIXELS];
+static float image[SAMPLES][PIXELS], frame[SAMPLES][CONTEXT][FEATURES];
+
+static float unit_of(int place, uint32_t salt)
+{
+    return (float)(lkt_hashed((uint32_t)place, salt) >> 8) * 0x1p-23f - 1;
+}
 
 static int fill(void **state)
 {
@@ -41,8 +47,9 @@ static int fill(void **state)
             next[i][t] = (int32_t)(lkt_hashed(place, 902) % VOCABULARY);
             padded[i][t] = t < ends[i] ? token[i][t] : PADDING;
         }
-        for (int p = 0; p < PIXELS; p++)
-            image[i][p] = (float)(lkt_hashed((uint32_t)(i * PIXELS + p), 903) >> 8) * 0x1p-23f - 1;
+        for (int p = 0; p < PIXELS; p++) image[i][p] = unit_of(i * PIXELS + p, 903);
+        for (int p = 0; p < ends[i] * FEATURES; p++)
+            frame[i][p / FEATURES][p % FEATURES] = unit_of(i * CONTEXT * FEATURES + p, 904);
         label[i] = i % CLASSES;
     }
     return 0;
@@ -52,14 +59,14 @@ typedef struct net {
     const char *name; /* in the file */
     lks_tensor *(*build)(lks_graph *, lks_tensor *, const lks_transformer_opts *);
     lks_transformer_opts opts;
-    bool images;
+    enum { TOKENS, IMAGES, FRAMES } samples;
 } net;
 
 static const net nets[] = {
     {"gpt2",
      lks_gpt,
      {.outputs = VOCABULARY, .depth = 2, .heads = 3, .width = 24, .activation = LKS_MLP_GELU_TANH},
-     false},
+     TOKENS},
     {"llama",
      lks_gpt,
      {.outputs = VOCABULARY,
@@ -72,7 +79,7 @@ static const net nets[] = {
       .activation = LKS_MLP_SWIGLU,
       .rotary = 10000,
       .no_bias = true},
-     false},
+     TOKENS},
     {"encoder",
      lks_encoder,
      {.outputs = CLASSES,
@@ -81,8 +88,8 @@ static const net nets[] = {
       .width = 24,
       .activation = LKS_MLP_RELU,
       .post_norm = true},
-     false},
-    {"vit", lks_vit, {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4}, true},
+     TOKENS},
+    {"vit", lks_vit, {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4}, IMAGES},
     {"masked",
      lks_encoder,
      {.outputs = CLASSES,
@@ -93,7 +100,7 @@ static const net nets[] = {
       .post_norm = true,
       .masked = true,
       .padding = PADDING},
-     false},
+     TOKENS},
     {"class_token",
      lks_encoder,
      {.outputs = CLASSES,
@@ -105,30 +112,44 @@ static const net nets[] = {
       .masked = true,
       .padding = PADDING,
       .class_token = true},
-     false},
+     TOKENS},
     {"vit_token",
      lks_vit,
      {.outputs = CLASSES, .depth = 2, .heads = 3, .width = 24, .patch = 4, .class_token = true},
-     true},
+     IMAGES},
     {"post_norm",
      lks_gpt,
      {.outputs = VOCABULARY, .depth = 2, .heads = 3, .width = 24, .post_norm = true},
-     false},
+     TOKENS},
+    {"frames",
+     lks_encoder,
+     {.outputs = CLASSES,
+      .depth = 2,
+      .heads = 3,
+      .width = 24,
+      .activation = LKS_MLP_RELU,
+      .post_norm = true,
+      .masked = true},
+     FRAMES},
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
 
 static lks_batch batch_of(const net *n)
 {
-    return (lks_batch){.x = n->images        ? (const void *)image
-                            : n->opts.masked ? padded
-                                             : token,
+    return (lks_batch){.x = n->samples == IMAGES   ? (const void *)image
+                            : n->samples == FRAMES ? (const void *)frame
+                            : n->opts.masked       ? padded
+                                                   : token,
                        .y = n->build == lks_gpt ? (const void *)next : label,
                        .count = SAMPLES};
 }
 
 static lks_tensor *input(lks_graph *g, const net *n)
 {
-    if (n->images) return lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(SIDE, SIDE, 3)});
+    if (n->samples == IMAGES)
+        return lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(SIDE, SIDE, 3)});
+    if (n->samples == FRAMES)
+        return lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT, FEATURES)});
     return lks_input(
         g,
         &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = VOCABULARY});
@@ -392,15 +413,21 @@ static void what_does_not_fit_is_refused(void **state)
     refuse("padding is 37, expected at most 36", &nets[2],
            (lks_transformer_opts){
                .depth = 1, .heads = 3, .width = 24, .masked = true, .padding = VOCABULARY});
+    refuse("vit: masked is true, but samples are neither tokens nor frames, of which some could be "
+           "padding; drop the option",
+           &nets[3], (lks_transformer_opts){.masked = true});
+    net padded_frames = nets[NETS - 1];
+    refuse("encoder: padding is 2, but samples are no tokens: frames are padding where they are 0",
+           &padded_frames, (lks_transformer_opts){.masked = true, .padding = 2});
     refuse(
-        "vit: masked is true, but samples are no tokens, of which one could be the padding; drop "
-        "the option, or give tokens",
-        &nets[3], (lks_transformer_opts){.masked = true});
+        "encoder: class_token is a position in front of the frames, among which masked looks for "
+        "padding; drop one of them",
+        &padded_frames, (lks_transformer_opts){.masked = true, .class_token = true});
     refuse("vit: class_token is a learned position in front of others, but rotary is 100; drop one "
            "of them",
            &nets[3], (lks_transformer_opts){.class_token = true, .rotary = 100});
     net tokens = nets[3];
-    tokens.images = false;
+    tokens.samples = TOKENS;
     refuse("vit: the input has 1 dimension, expected an image", &tokens, (lks_transformer_opts){0});
 }
 

@@ -29,7 +29,7 @@ static void check_report(const lki_node *node, const lki_kernel *kernel,
         assert_int_equal(reported(report, what), kernel->rows != NULL);
     }
     assert_int_equal(reported(report, "gradient of input 0"),
-                     node->op != LKI_OP_NORMALIZE && node->op != LKI_OP_EMBEDDING);
+                     !lki_op_get(node->op)->stops_gradient && node->op != LKI_OP_EMBEDDING);
     assert_int_equal(reported(report, "statistics"), node->stats > 0);
     assert_int_equal(report->time_count, 1 + (kernel->backward != NULL) + (kernel->rows != NULL));
     for (int i = 0; i < report->time_count; i++) {

@@ -14,7 +14,7 @@
 #include "support/ranks/small.h"
 #include "support/runs.h"
 
-enum { BATCH = 13, LAST = 10, CONTEXT = 9, WORDS = 23, CLASSES = 5, SIDE = 8 };
+enum { BATCH = 13, LAST = 10, CONTEXT = 9, WORDS = 23, CLASSES = 5, SIDE = 8, FEATURES = 4 };
 enum {
     SAMPLES = BATCH + LAST,
     PIXELS = SIDE * SIDE * 3,
@@ -23,7 +23,7 @@ enum {
 };
 
 static int32_t token[SAMPLES][CONTEXT], next[SAMPLES][CONTEXT], label[SAMPLES];
-static float image[SAMPLES][PIXELS];
+static float image[SAMPLES][PIXELS], frame[SAMPLES][CONTEXT][FEATURES];
 
 /* Every third sample ends before its last position: what follows is padding, and has no class. */
 static int fill(void **state)
@@ -35,6 +35,8 @@ static int fill(void **state)
         for (int t = 0; t < CONTEXT; t++) {
             token[i][t] = t < length ? (int32_t)lkt_random_below(&random, WORDS) : 0;
             next[i][t] = t < length ? (int32_t)lkt_random_below(&random, WORDS) : LKS_NO_CLASS;
+            for (int f = 0; f < FEATURES && t < length; f++)
+                frame[i][t][f] = (float)((i * 31 + t * 7 + f * 13) % 61 + 1) / 64;
         }
         for (int p = 0; p < PIXELS; p++) image[i][p] = (float)lkt_random_real(&random, -1, 1);
         label[i] = (int32_t)lkt_random_below(&random, CLASSES);
@@ -44,7 +46,8 @@ static int fill(void **state)
 
 /* ---------------------------------------------------------------- what is trained */
 
-typedef enum kind { GPT, LLAMA, ENCODER, VIT, LSTM, HELD, SENTENCES } kind;
+/* Those from FRAMES on are of frames. */
+typedef enum kind { GPT, LLAMA, ENCODER, VIT, LSTM, HELD, SENTENCES, FRAMES, RECORDINGS } kind;
 typedef struct net {
     const char *name;
     kind kind;
@@ -53,12 +56,14 @@ typedef struct net {
 static const net nets[] = {{"gpt", GPT, false},
                            {"llama", LLAMA, false},
                            {"encoder", ENCODER, false},
+                           {"frames", FRAMES, false},
                            {"vit", VIT, false},
                            {"lstm_lm", LSTM, false},
                            {"gpt, bf16", GPT, true},
                            {"lstm_lm, bf16", LSTM, true},
                            {"windows with padding", HELD, false},
-                           {"sentences", SENTENCES, false}};
+                           {"sentences", SENTENCES, false},
+                           {"recordings", RECORDINGS, false}};
 enum { NETS = sizeof nets / sizeof nets[0] };
 static net now; /* set before ranks begin */
 
@@ -74,17 +79,24 @@ static bool by_position(void)
 }
 
 /* Recurrent layers that pass over padding, and a class for what is left at the end. */
-static lks_tensor *sentences(lks_graph *g, lks_tensor *x)
+static lks_tensor *read_all(lks_graph *g, lks_tensor *x)
 {
-    x = lks_embedding(g, x, &(lks_embedding_opts){.units = 10, .masked = true});
-    x = lks_lstm(
-        g, x,
-        &(lks_recurrent_opts){
-            .hidden = 7, .layers = 2, .bidirectional = true, .dropout = .1f, .masked = true});
+    lks_recurrent_opts both = {.hidden = 7, .layers = 2, .bidirectional = true, .masked = true};
+    both.dropout = .1f;
+    x = lks_lstm(g, x, &both);
     x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 9, .reverse = true, .masked = true});
     x = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 11, .masked = true});
     return lks_dense(g, lks_select(g, x, &(lks_select_opts){.position = -1}),
                      &(lks_dense_opts){.units = CLASSES});
+}
+
+static lks_tensor *of_all_frames(lks_graph *g)
+{
+    const lks_transformer_opts masked = {
+        .depth = 1, .heads = 2, .width = 12, .outputs = CLASSES, .dropout = .1f, .masked = true};
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT, FEATURES)});
+    if (now.kind == FRAMES) return lks_encoder(g, x, &masked);
+    return lks_masking(g, x, NULL) != NULL ? read_all(g, x) : NULL;
 }
 
 static lks_tensor *network(lks_graph *g)
@@ -104,6 +116,7 @@ static lks_tensor *network(lks_graph *g)
     if (now.kind == VIT)
         return lks_vit(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(SIDE, SIDE, 3)}),
                        &usual);
+    if (now.kind >= FRAMES) return of_all_frames(g);
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = WORDS});
     if (now.kind == LSTM)
@@ -114,12 +127,13 @@ static lks_tensor *network(lks_graph *g)
                                                              .dropout = .1f,
                                                              .carry_state = true});
     if (now.kind == HELD) {
-        const lks_recurrent_opts held = {
+        const lks_recurrent_opts on = {
             .hidden = 8, .layers = 2, .carry_state = true, .masked = true};
-        x = lks_lstm(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 10}), &held);
-        return lks_dense(g, lks_gru(g, x, &held), &(lks_dense_opts){.units = WORDS});
+        x = lks_lstm(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 10}), &on);
+        return lks_dense(g, lks_gru(g, x, &on), &(lks_dense_opts){.units = WORDS});
     }
-    if (now.kind == SENTENCES) return sentences(g, x);
+    if (now.kind == SENTENCES)
+        return read_all(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 10, .masked = true}));
     if (now.kind == ENCODER) return lks_encoder(g, x, &usual);
     return lks_gpt(g, x, now.kind == LLAMA ? &llama : &usual);
 }
@@ -153,7 +167,9 @@ static lks_batch batch_of(int step)
 {
     const bool second = step % 2 == 1;
     const int first = !second ? 0 : carries() ? LAST : BATCH;
-    return (lks_batch){.x = now.kind == VIT ? (const void *)image[first] : token[first],
+    return (lks_batch){.x = now.kind == VIT      ? (const void *)image[first]
+                            : now.kind >= FRAMES ? (const void *)frame[first]
+                                                 : token[first],
                        .y = by_position() ? (const void *)next[first] : &label[first],
                        .count = second && !carries() ? LAST : BATCH,
                        .continues = second && carries()};
@@ -238,7 +254,7 @@ static void any_workers_have_the_same_bits(void **state)
         }
         /* With bfloat16 others. */
         assert_int_equal(all[n].trained.not_finite, 0);
-        const outcome *f32 = now.bf16 ? &all[now.kind == GPT ? 0 : 4] : NULL;
+        const outcome *f32 = now.bf16 ? &all[now.kind == GPT ? 0 : 5] : NULL;
         if (f32 == NULL) continue;
         assert_true(f32->hash != all[n].hash);
         assert_true(lks_metrics_loss(&all[n].trained) != lks_metrics_loss(&f32->trained));

@@ -296,7 +296,7 @@ static void bad_rows_are_named(void **state)
     write_text("m.yaml", "data: {name: digits}\nmodel: {name: encoder, masked: true, depth: 1, "
                          "heads: 2, width: 8}\n");
     run("train m.yaml --steps 1");
-    expect(2, "masked is true, but samples are no tokens");
+    expect(2, "masked is true, but samples are neither tokens nor frames");
 }
 
 /* ---------------------------------------------------------------- looking at it */

@@ -7,7 +7,7 @@ static void networks_are_listed(void **state)
     run("info --models");
     assert_int_equal(last.code, 0);
     assert_non_null(strstr(last.out, "resnet18            224x224x3     1000   11,689,512  "));
-    assert_non_null(strstr(last.out, "lenet5            28x28x1         10       61,706  "));
+    assert_non_null(strstr(last.out, "lenet5              28x28x1         10       61,706  "));
 }
 
 static void a_network_is_shown_by_its_name(void **state)

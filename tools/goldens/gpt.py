@@ -6,13 +6,14 @@ Usage: gpt.py > tests/models/golden/transformers.json   (needs torch and transfo
 
 GPT2LMHeadModel; LlamaForCausalLM with tied weights, which is gpt with rms_norm, swiglu, rotary positions, grouped keys and no biases;
 torch.nn.TransformerEncoder on embedded tokens, with norms behind sums; and on patches of images, with norms before. Twice more on
-tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position; and on patches behind a token of the class, whose
-vector is one parameter with that of its position; and with norms behind sums, a causal mask and the embedding's weight in the head: a gpt with post_norm. Each has 20
+tokens that end early, with src_key_padding_mask: the mean of what is no padding, and the first position; on frames that end early, likewise with the mean;
+on patches behind a token of the class, whose vector is one parameter with that of its position; and with norms behind sums, a causal mask and the embedding's weight in the head: a gpt with post_norm. Each has 20
 steps of AdamW (decay of matrices alone) with gradients clipped by their norm, in float64, and how far float32 is from that at most; and
 the logits before the first.
 
 Tensor number p of a case is scale * units(.., p) + shift of formula.py. Tokens and classes are hashes(.., 901) and hashes(.., 902), modulo
-the vocabulary, and with a mask sample i has padding from LENGTHS[i] on; images units(.., 903), row, column, channel.
+the vocabulary, and with a mask sample i has padding from LENGTHS[i] on; images units(.., 903), row, column, channel; frames
+units(.., 904), and zeros from LENGTHS[i] on.
 """
 import json
 
@@ -22,22 +23,24 @@ import transformers
 
 from formula import hashes, units
 
-SAMPLES, STEPS, CONTEXT, VOCABULARY, CLASSES, SIDE = 4, 20, 16, 37, 5, 8
+SAMPLES, STEPS, CONTEXT, VOCABULARY, CLASSES, SIDE, FEATURES = 4, 20, 16, 37, 5, 8, 3
 LR, CLIP = 3e-3, 0.5
 TOKENS = torch.from_numpy((hashes(SAMPLES * CONTEXT, 901) % VOCABULARY).astype(np.int64)).reshape(SAMPLES, CONTEXT)
 NEXT = torch.from_numpy((hashes(SAMPLES * CONTEXT, 902) % VOCABULARY).astype(np.int64)).reshape(SAMPLES, CONTEXT)
 LABELS = torch.arange(SAMPLES) % CLASSES
 PADDING, LENGTHS = 36, (16, 9, 4, 1)
 PADDED = torch.stack([torch.where(torch.arange(CONTEXT) < n, row, PADDING) for row, n in zip(TOKENS, LENGTHS)])
+FRAMES = torch.from_numpy(units((SAMPLES, CONTEXT, FEATURES), 904)) * (PADDED != PADDING)[..., None]
 IMAGES = torch.from_numpy(units((SAMPLES, SIDE, SIDE, 3), 903)).permute(0, 3, 1, 2)
 
 
 class Encoder(torch.nn.Module):
-    def __init__(self, patches, masked=None, token=False):
+    def __init__(self, patches, masked=None, token=False, frames=False):
         super().__init__()
         width, heads = 24, 3
         self.masked = masked  # None; or what is read behind a mask of padding: "mean", "first"
-        self.embed = torch.nn.Conv2d(3, width, 4, 4) if patches else torch.nn.Embedding(VOCABULARY, width)
+        self.embed = (torch.nn.Conv2d(3, width, 4, 4) if patches else torch.nn.Linear(FEATURES, width) if frames else
+                      torch.nn.Embedding(VOCABULARY, width))
         self.token = token
         self.place = torch.nn.Parameter(torch.zeros((4 if patches else CONTEXT) + token, width))
         layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu" if patches else "relu",
@@ -47,7 +50,7 @@ class Encoder(torch.nn.Module):
         self.head = torch.nn.Linear(width, CLASSES)
 
     def forward(self, x):
-        mask = x == PADDING if self.masked else None
+        mask = ((x == 0).all(-1) if x.dim() == 3 else x == PADDING) if self.masked else None
         x = self.embed(x)
         x = x.flatten(2).transpose(1, 2) if x.dim() == 4 else x
         x = torch.cat([torch.zeros_like(x[:, :1]), x], 1) if self.token else x
@@ -119,15 +122,18 @@ def post_norm():
     return net, tensors, lambda dtype: net(TOKENS)
 
 
-def encoder(patches, masked=None, token=False):
-    net = Encoder(patches, masked, token)
-    tensors = [("patch_embed.proj.weight" if patches else "embed.weight", [net.embed.weight])]
-    tensors += [("patch_embed.proj.bias", [net.embed.bias])] if patches else []
+def encoder(patches, masked=None, token=False, frames=False):
+    net = Encoder(patches, masked, token, frames)
+    embed = "patch_embed.proj" if patches else "embed"
+    tensors = [(embed + ".weight", [net.embed.weight])]
+    tensors += [(embed + ".bias", [net.embed.bias])] if patches or frames else []
     tensors.append(("pos_embed.weight", [net.place]))
     tensors += blocks(net.layers.layers, "blocks.", ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2", "norm1", "norm2"))
     for name, module in [("norm", net.layers.norm)] * patches + [("head", net.head)]:
         tensors += [(name + ".weight", [module.weight]), (name + ".bias", [module.bias])]
-    return net, tensors, lambda dtype: net(IMAGES.to(dtype) if patches else PADDED if masked else TOKENS)
+    if patches or frames:
+        return net, tensors, lambda dtype: net((IMAGES if patches else FRAMES).to(dtype))
+    return net, tensors, lambda dtype: net(PADDED if masked else TOKENS)
 
 
 def amounts(name):
@@ -176,7 +182,8 @@ def run(make, dtype):
 def main():
     cases = {"gpt2": gpt2, "llama": llama, "encoder": lambda: encoder(False), "vit": lambda: encoder(True),
              "masked": lambda: encoder(False, "mean"), "class_token": lambda: encoder(False, "first"),
-             "vit_token": lambda: encoder(True, token=True), "post_norm": post_norm}
+             "vit_token": lambda: encoder(True, token=True), "post_norm": post_norm,
+             "frames": lambda: encoder(False, "mean", frames=True)}
     print(f'{{"made_with": "torch {torch.__version__}, transformers {transformers.__version__}"')
     for name, make in cases.items():
         exact, single = run(make, torch.float64), run(make, torch.float32)

@@ -23,6 +23,7 @@
     X(NORMALIZE, normalize)                                                                        \
     X(DENSE, positions)                                                                            \
     X(EMBEDDING, embedding)                                                                        \
+    X(MASKING, masking)                                                                            \
     X(POSITION, position)                                                                          \
     X(RNN, rnn)                                                                                    \
     X(LSTM, lstm)                                                                                  \

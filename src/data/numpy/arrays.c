@@ -11,27 +11,27 @@
 #include "base/check.h"
 #include "data/numpy/zip.h"
 
-/* Images and labels, by split; the first pair of which both are there is taken. Keras and scikit-learn,
+/* Samples, labels and lengths, by split; the first of which samples and labels are there is taken. Keras and scikit-learn,
  * MedMNIST, and what is common besides. Of validation and test, test is taken first. */
-enum { PAIRS = 9 };
-static const char *const pairs[2][PAIRS][2] = {
-    {{"x_train.npy", "y_train.npy"},
-     {"X_train.npy", "y_train.npy"},
-     {"train_x.npy", "train_y.npy"},
-     {"train_images.npy", "train_labels.npy"},
-     {"train_data.npy", "train_labels.npy"},
-     {"images.npy", "labels.npy"},
-     {"x.npy", "y.npy"},
-     {"X.npy", "y.npy"}},
-    {{"x_test.npy", "y_test.npy"},
-     {"X_test.npy", "y_test.npy"},
-     {"test_x.npy", "test_y.npy"},
-     {"test_images.npy", "test_labels.npy"},
-     {"test_data.npy", "test_labels.npy"},
-     {"x_val.npy", "y_val.npy"},
-     {"X_val.npy", "y_val.npy"},
-     {"val_x.npy", "val_y.npy"},
-     {"val_images.npy", "val_labels.npy"}},
+enum { SETS = 9 };
+static const char *const sets[2][SETS][LKI_NUMPY_ARRAYS] = {
+    {{"x_train.npy", "y_train.npy", "lengths_train.npy"},
+     {"X_train.npy", "y_train.npy", "lengths_train.npy"},
+     {"train_x.npy", "train_y.npy", "train_lengths.npy"},
+     {"train_images.npy", "train_labels.npy", "train_lengths.npy"},
+     {"train_data.npy", "train_labels.npy", "train_lengths.npy"},
+     {"images.npy", "labels.npy", "lengths.npy"},
+     {"x.npy", "y.npy", "lengths.npy"},
+     {"X.npy", "y.npy", "lengths.npy"}},
+    {{"x_test.npy", "y_test.npy", "lengths_test.npy"},
+     {"X_test.npy", "y_test.npy", "lengths_test.npy"},
+     {"test_x.npy", "test_y.npy", "test_lengths.npy"},
+     {"test_images.npy", "test_labels.npy", "test_lengths.npy"},
+     {"test_data.npy", "test_labels.npy", "test_lengths.npy"},
+     {"x_val.npy", "y_val.npy", "lengths_val.npy"},
+     {"X_val.npy", "y_val.npy", "lengths_val.npy"},
+     {"val_x.npy", "val_y.npy", "val_lengths.npy"},
+     {"val_images.npy", "val_labels.npy", "val_lengths.npy"}},
 };
 
 /* ---------------------------------------------------------------- one array */
@@ -80,19 +80,20 @@ static bool has_file(const char *folder, const char *name)
            S_ISREG(about.st_mode);
 }
 
-/* The first pair of which both are there, else the first of which one is. `zip` NULL: files in the folder. */
-static bool find_pair(lki_numpy_place *out, const lki_zip *zip, bool test_split)
+/* The first set of which samples and labels are there, else the first of which one is. `zip` NULL: files in the folder. */
+static bool find_set(lki_numpy_place *out, const lki_zip *zip, bool test_split)
 {
     int best = 0;
-    for (int i = 0; i < PAIRS && pairs[test_split][i][0] != NULL; i++) {
-        bool has[2];
-        for (int k = 0; k < 2; k++) {
-            const char *name = pairs[test_split][i][k];
+    for (int i = 0; i < SETS && sets[test_split][i][0] != NULL; i++) {
+        bool has[LKI_NUMPY_ARRAYS];
+        for (int k = 0; k < LKI_NUMPY_ARRAYS; k++) {
+            const char *name = sets[test_split][i][k];
             has[k] = zip != NULL ? lki_zip_has(zip, name) : has_file(out->path, name);
         }
-        if (has[0] + has[1] <= best) continue;
-        best = has[0] + has[1];
-        memcpy(out->name, pairs[test_split][i], sizeof out->name);
+        const int found = has[LKI_NUMPY_SAMPLES] + has[LKI_NUMPY_LABELS];
+        if (found <= best) continue;
+        best = found;
+        memcpy(out->name, sets[test_split][i], sizeof out->name);
         memcpy(out->has, has, sizeof has);
     }
     return best > 0;
@@ -117,10 +118,10 @@ static bool find_in_archive(lki_numpy_place *out, bool test_split, bool given)
     if (named || zipped) {
         out->archived = true;
         out->damaged = !zipped || lki_zip_open(&zip, file.data, file.bytes, out->path) != LKS_OK;
-        found = out->damaged || find_pair(out, &zip, test_split);
+        found = out->damaged || find_set(out, &zip, test_split);
         if (!found && named && !test_split) {
             lki_numpy_place tests;
-            found = !find_pair(&tests, &zip, true);
+            found = !find_set(&tests, &zip, true);
         }
     }
     lki_file_close(&file);
@@ -148,7 +149,7 @@ bool lki_numpy_find(lki_numpy_place *out, const char *path, bool test_split)
     const int length = snprintf(out->path, sizeof out->path, "%s", path);
     if (length < 0 || (size_t)length >= sizeof out->path || stat(path, &about) != 0) return false;
     if (S_ISREG(about.st_mode)) return find_in_archive(out, test_split, true);
-    if (find_pair(out, NULL, test_split)) return true;
+    if (find_set(out, NULL, test_split)) return true;
     out->archives = find_archives(out, path);
     return out->archives > 1 || (out->archives == 1 && find_in_archive(out, test_split, false));
 }
@@ -182,13 +183,13 @@ static lks_status fail_names(lks_context *context, const char *path)
     lki_file_close(&file);
     if (status != LKS_OK) return status;
     used = 0;
-    for (int i = 0; pairs[0][i][0] != NULL; i++)
+    for (int i = 0; sets[0][i][0] != NULL; i++)
         for (int k = 0; k < 2; k++)
             used = append_array(expected, sizeof expected, used,
                                 k == 1   ? " and "
                                 : i == 0 ? ""
                                          : ", ",
-                                pairs[0][i][k], strlen(pairs[0][i][k]));
+                                sets[0][i][k], strlen(sets[0][i][k]));
     return LKI_FAIL(LKS_E_FORMAT,
                     "'%.150s' has %" PRId64 " array%s%s%s, none called as samples and labels "
                     "are; expected %s; save them by such names, as by np.savez(f, x_train=x, "
@@ -197,8 +198,9 @@ static lks_status fail_names(lks_context *context, const char *path)
 }
 
 lks_status lki_numpy_open(lki_array *out, lks_context *context, const lki_numpy_place *place,
-                          bool labels)
+                          int which)
 {
+    const int other = which == LKI_NUMPY_SAMPLES ? LKI_NUMPY_LABELS : LKI_NUMPY_SAMPLES;
     char path[LKI_NUMPY_NAME];
     *out = (lki_array){.file.context = context};
     if (place->archives > 1)
@@ -207,11 +209,11 @@ lks_status lki_numpy_open(lki_array *out, lks_context *context, const lki_numpy_
             "there are %d .npz files where '%s' is; give the one to be read by its path",
             place->archives, place->path);
     if (!place->damaged && place->name[0] == NULL) return fail_names(context, place->path);
-    if (!place->damaged && !place->has[labels])
+    if (!place->damaged && !place->has[which])
         return LKI_FAIL(LKS_E_IO, "'%s' has the array %s, but no %s; put that beside it",
-                        place->path, place->name[!labels], place->name[labels]);
+                        place->path, place->name[other], place->name[which]);
     if (place->archived) /* a damaged one has no names, and none is needed to say so */
-        return lki_array_open(out, context, place->path, place->damaged ? "" : place->name[labels]);
-    snprintf(path, sizeof path, "%s/%s", place->path, place->name[labels]);
+        return lki_array_open(out, context, place->path, place->damaged ? "" : place->name[which]);
+    snprintf(path, sizeof path, "%s/%s", place->path, place->name[which]);
     return lki_array_open(out, context, path, NULL);
 }

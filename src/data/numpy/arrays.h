@@ -18,20 +18,23 @@ lks_status lki_array_open(lki_array *out, lks_context *context, const char *path
                           const char *member);
 void lki_array_close(lki_array *array); /* zeroed is fine */
 
-/* Where the images ([0]) and labels ([1]) of a split are. */
+/* The arrays of a split; lengths are there where samples are frames. */
+enum { LKI_NUMPY_SAMPLES, LKI_NUMPY_LABELS, LKI_NUMPY_LENGTHS, LKI_NUMPY_ARRAYS };
+
+/* Where they are. */
 typedef struct lki_numpy_place {
     char path[LKI_NUMPY_PATH]; /* of the archive, or of the folder */
     bool archived;
-    const char *name[2]; /* of the files, or members; as "x_train.npy" */
-    bool has[2];
+    const char *name[LKI_NUMPY_ARRAYS]; /* of the files, or members; as "x_train.npy" */
+    bool has[LKI_NUMPY_ARRAYS];
     int archives; /* in a folder that has no such files: how many .npz, of which one is right */
     bool damaged; /* the archive's list cannot be read */
 } lki_numpy_place;
 
 /* In a file, or a folder: files before the one archive in it. False: there is nothing of the split. */
 bool lki_numpy_find(lki_numpy_place *out, const char *path, bool test_split);
-/* Opens one of the two; says what is missing. */
+/* Opens one of them; of samples and labels says what is missing. */
 lks_status lki_numpy_open(lki_array *out, lks_context *context, const lki_numpy_place *place,
-                          bool labels);
+                          int which);
 
 #endif

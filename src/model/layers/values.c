@@ -26,7 +26,7 @@ static lks_status list_layer(lks_model *model, const lki_stage *stage, int numbe
     value.shape = value.node->out.shape;
     value.place = stage->out;
     value.kind = LKS_VALUE_ACTIVATION;
-    LKI_TRY(list_value(model, value, "", ""));
+    if (value.node->out.dtype == LKS_F32) LKI_TRY(list_value(model, value, "", "")); /* no tokens */
     value.place = stage->d_out;
     value.kind = LKS_VALUE_ACTIVATION_GRADIENT;
     if (stage->d_out != LKI_NO_VALUE && program->value[stage->d_out].first >= 0)

@@ -128,7 +128,7 @@ lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
                          tokens != NULL ? 2 : 1);
 }
 
-/* Of a list of layers: the tokens are the graph's. */
+/* Of a list of layers, which names no tokens. */
 static lks_tensor *attention_build(lks_graph *graph, int op, const void *attr, lks_tensor *x)
 {
     const lks_attention_opts *opts = attr;

@@ -76,8 +76,11 @@ static lks_status build_layer(building *b, const lki_yaml *node)
                         "%s: a layer is written '- relu' or '- dense: {units: 10}', with one name "
                         "for each '-'",
                         l->where);
+    lks_tensor *before = l->x;
     LKI_TRY(lki_layer_find(&op, l->where, name, false));
-    return lki_layer_build(l, op, body);
+    LKI_TRY(lki_layer_build(l, op, body));
+    if (lks_tensor_dtype(l->x) == LKS_I32) l->x = before; /* tokens, for masked layers behind it */
+    return LKS_OK;
 }
 
 static lks_status build_list(building *b, const lki_yaml *list)

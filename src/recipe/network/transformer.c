@@ -48,7 +48,6 @@ static bool is_taken(const lks_graph *graph, const char *name)
 static lks_tensor *build_transformer(lks_graph *graph, int op, const void *attr, lks_tensor *x)
 {
     lks_transformer_opts opts = *(const lks_transformer_opts *)attr;
-    lks_tensor *input = graph->input;
     char name[LKI_NAME_SIZE];
     int number = 0;
 
@@ -58,8 +57,7 @@ static lks_tensor *build_transformer(lks_graph *graph, int op, const void *attr,
         while (is_taken(graph, name));
         opts.name = name;
     }
-    if (!opts.masked || input == NULL || lks_tensor_dtype(input) != LKS_I32) input = NULL;
-    return lks_transformer_block(graph, x, input, &opts);
+    return lks_transformer_block(graph, x, opts.masked ? lki_graph_tokens(graph) : NULL, &opts);
 }
 
 const lki_op lki_layer_transformer = {
