@@ -181,10 +181,10 @@ static lks_status note_overlaps(const choice *c, const lki_impl *taker, const lk
             lki_cluster other;
             if (!lki_impl_match(list[i], cluster->node[n], is_hidden, c, &other)) continue;
             const lki_node *head = lki_cluster_head(&other);
+            if (lki_cluster_has(cluster, head)) continue;
             const char *why = list[i]->refuses != NULL
                                   ? list[i]->refuses(&other, &c->program->switches)
                                   : NULL;
-            if (lki_cluster_has(cluster, head)) continue;
             if (why == NULL) LKI_TRY(name_taker(c, taker, cluster->node[n], &why));
             LKI_TRY(note_refusal(c, head, i, why));
         }
