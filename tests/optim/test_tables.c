@@ -130,7 +130,7 @@ static void keys_know_their_names(void **state)
         {LKI_KEY_MODEL_HIDDEN, "mlp"},
         {LKI_KEY_MODEL_DROPOUT,
          "mnist_cnn mlp alexnet vgg11 vgg13 vgg16 vgg19 vgg11_bn vgg13_bn vgg16_bn vgg19_bn "
-         "mobilenet_v2 gpt encoder vit lstm_lm gru_lm rnn_lm"},
+         "mobilenet_v2 gpt encoder vit lstm_lm gru_lm rnn_lm needle_transformer"},
         {LKI_KEY_MODEL_SAVE, NULL},
         {LKI_KEY_DATA_SEED, "digits dummy"},
         {LKI_KEY_DATA_MEAN, NULL},

@@ -57,13 +57,14 @@ static lks_tensor *masked(lks_graph *g)
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }
 
-/* A dense layer of positions. */
+/* Dense layers of positions, behind a convolution of bytes with a norm. */
 static lks_tensor *positions(lks_graph *g)
 {
+    const lks_conv2d_opts first = {.filters = 5, .kernel = {3, 3}, .padding = {1, 1}};
     lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
     x = lks_normalize(
         g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
-    x = lks_sequence(g, x);
+    x = lks_sequence(g, lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &first), NULL)));
     x = lks_gelu(g, lks_dense(g, x, &(lks_dense_opts){.units = 20}), NULL);
     x = lks_dense(g, x, &(lks_dense_opts){.units = 35});
     x = lks_dense(g, lks_global_avg_pool(g, x), &(lks_dense_opts){.units = 5});
