@@ -178,12 +178,35 @@ static void gradients_are_difference_quotients(void **state)
     lkt_case_free(&c);
 }
 
+/* The graph's input or what its last masking gives, never a target's classes. */
+static void masked_layers_find_tokens(void **state)
+{
+    lkt_case c;
+    (void)state;
+    lkt_case_begin(&c);
+    lks_target(c.graph, &(lks_target_opts){.classes = 3});
+    lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(5, 3)});
+    assert_null(lki_graph_tokens(c.graph));
+    lks_tensor *first = lks_masking(c.graph, x, NULL);
+    assert_ptr_equal(lki_graph_tokens(c.graph), first);
+    lks_tensor *last = lks_masking(c.graph, x, &(lks_masking_opts){.value = 7});
+    assert_ptr_equal(lki_graph_tokens(c.graph), last);
+    lkt_case_free(&c);
+    lkt_case_begin(&c);
+    x = lks_input(c.graph,
+                  &(lks_input_opts){.shape = LKS_SHAPE(5), .dtype = LKS_I32, .vocabulary = 9});
+    lks_target(c.graph, &(lks_target_opts){.classes = 3});
+    assert_ptr_equal(lki_graph_tokens(c.graph), x);
+    lkt_case_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positions_of_one_value_are_padding),
         cmocka_unit_test(the_bits_are_those_of_tokens),
         cmocka_unit_test(gradients_are_difference_quotients),
+        cmocka_unit_test(masked_layers_find_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
