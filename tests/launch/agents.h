@@ -121,7 +121,7 @@ static inline bool is_closed(peer *p, int timeout)
 {
     struct pollfd file = {.fd = p->fd, .events = POLLIN};
     while (poll(&file, 1, timeout) > 0) {
-        p->used = 0;
+        p->used = p->taken = 0;
         if (!peer_read(p)) return true;
     }
     return false;

@@ -339,6 +339,7 @@ static void files_of_a_folder_are_one_text(void **state)
         assert_int_equal(lki_tokens_open(&tokens, t, in("wrong"), &opts), LKS_E_FORMAT);
         assert_non_null(
             strstr(lks_last_error()->message, "/wrong/3.txt': byte 300, which is 0xff"));
+        lki_tokens_close(&tokens);
     }
     lks_tokenizer_destroy(t);
 }
@@ -354,6 +355,7 @@ static void a_folder_has_to_have_a_text(void **state)
     assert_non_null(strstr(lks_last_error()->message,
                            "/none' is a folder without a text, expected files that end in .txt, "
                            ".txt.gz or .tokens"));
+    lki_tokens_close(&tokens);
     lks_tokenizer_destroy(t);
 }
 
