@@ -68,6 +68,10 @@ enum { LKI_ATTRIBUTE_MOST = 1 << 24 };
         .name = #word, .type = LKI_NOT, .offset = offsetof(struct_, no_##word),                    \
         .size = sizeof(bool), .fallback = "true"                                                   \
     }
+/* The member padding, behind masked. */
+#define LKI_PADDING(struct_)                                                                       \
+    LKI_ATTRIBUTE(INT, struct_, padding, .range = "[0,)", .most = INT32_MAX, .fallback = "0",      \
+                  .help = "that token")
 /* A table as a value of lki_attributes. */
 #define LKI_ATTRIBUTES(table)                                                                      \
     {                                                                                              \

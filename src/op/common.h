@@ -43,11 +43,6 @@ void lki_add_bias(lki_node *node, int64_t count, const lks_init *init);
 void lki_add_affine(lki_node *node, const lks_shape *shape);
 void lki_add_scale(lki_node *node, const lks_shape *shape); /* the former of both alone */
 
-/* A line of a table, for the member padding of a struct of options. */
-#define LKI_PADDING(struct_)                                                                       \
-    LKI_ATTRIBUTE(INT, struct_, padding, .range = "[0,)", .most = INT32_MAX, .fallback = "0",      \
-                  .help = "that token")
-
 /* A window that slides over rows and columns (conv2d, pools); each member points to 2 values. */
 typedef struct lki_window {
     const int64_t *kernel, *stride, *padding, *dilation;

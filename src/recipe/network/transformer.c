@@ -29,8 +29,7 @@ static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE_NOT(lks_transformer_opts, bias),
     LKI_ATTRIBUTE(BOOL, lks_transformer_opts, masked, .fallback = "false",
                   .help = "keys whose token is the padding take no part"),
-    LKI_ATTRIBUTE(INT, lks_transformer_opts, padding, .range = "[0,)", .most = INT32_MAX,
-                  .fallback = "0", .help = "that token"),
+    LKI_PADDING(lks_transformer_opts),
     LKI_ATTRIBUTE(INT, lks_transformer_opts, residual_layers, .range = "[1,)", .fallback = "1",
                   .help = "sums of the network, two in a block: weights of what is added start "
                           "smaller by the root of that, as GPT-2's"),
