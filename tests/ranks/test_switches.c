@@ -71,7 +71,7 @@ static lks_tensor *positions(lks_graph *g)
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }
 
-/* Few channels and filters, windows that overlap, and gelu before a pool. */
+/* Few channels and filters, windows that overlap, gelu before a pool, and a norm behind it. */
 static lks_tensor *small(lks_graph *g)
 {
     const lks_conv2d_opts first = {.filters = 3, .kernel = {5, 5}, .padding = {2, 2}};
@@ -81,7 +81,8 @@ static lks_tensor *small(lks_graph *g)
     x = lks_max_pool(g, lks_relu(g, lks_conv2d(g, x, &first)),
                      &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 2}});
     x = lks_gelu(g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 7, .kernel = {2, 3}}), NULL);
-    x = lks_flatten(g, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}}));
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_flatten(g, lks_leaky_relu(g, lks_batch_norm(g, x, NULL), NULL));
     x = lks_dense(g, lks_dropout(g, x, NULL), &(lks_dense_opts){.units = 5});
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }

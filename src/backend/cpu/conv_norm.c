@@ -24,7 +24,8 @@
  *
  * Where the activation's derivative is a function of what it reads, that is formed again from y.
  *
- * first_norm is the same behind a normalize of bytes, which the convolution reads as in first.c.
+ * first_norm is the same behind a normalize of bytes, which the convolution reads as in first.c. norm_activation, and
+ * batch_norm alone, are the same without a convolution: y is in[0], and d_y is its gradient.
  */
 #include "backend/cpu/norm.h"
 #include "base/memory.h"
@@ -35,8 +36,8 @@ enum { STRIP_FLOATS = 2048 }; /* of out that an activation (not relu) takes at a
 typedef struct conv_norm_plan {
     lki_cpu_plan cpu;
     lki_conv_shape shape;
-    const lki_vector_conv *kernels;
-    float (*table)[256]; /* of normalize; NULL: there is none */
+    const lki_vector_conv *kernels; /* NULL: there is no convolution */
+    float (*table)[256];            /* of normalize; NULL: there is none */
     lki_norm norm;
     int64_t pixels;                        /* of a sample */
     bool side;                             /* there is an add, of in[1] */
@@ -79,6 +80,15 @@ static const char *cpu_conv_norm_refuses(const lki_cluster *cluster, const lki_s
     return derives_from_in(tail) ? "backward would read what is added" : NULL;
 }
 
+/* Behind a convolution its products outweigh a slope that is formed in gather and in backward; alone gelu by itself is
+ * faster. */
+static const char *cpu_norm_activation_refuses(const lki_cluster *cluster,
+                                               const lki_switches *switches)
+{
+    if (derives_from_in(lki_cluster_tail(cluster))) return "backward would form the slope twice";
+    return cpu_conv_norm_refuses(cluster, switches);
+}
+
 /* What normalize writes is kept in bfloat16 where activations are, and bytes are not. */
 static const char *cpu_first_norm_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
@@ -94,23 +104,17 @@ static size_t cpu_conv_norm_book(size_t *total, int64_t floats)
     return at;
 }
 
-static lks_status plan_conv_norm(lki_plan *plan)
+/* All but the convolution. */
+static void cpu_conv_norm_plan(conv_norm_plan *p)
 {
-    conv_norm_plan *p = (conv_norm_plan *)(void *)plan;
+    lki_plan *plan = &p->cpu.plan;
     const lki_cluster *cluster = &plan->cluster;
-    const lki_node *head = lki_cluster_head(cluster), *conv = convolution_of(cluster),
-                   *tail = lki_cluster_tail(cluster);
-    LKI_TRY(lki_cpu_plan_start(plan));
-    p->kernels = lki_conv_choose(plan, conv, &p->shape);
-    if (conv != head)
-        LKI_TRY(lki_normalize_table(plan->context, head, p->shape.channels, &p->table));
-    p->shape.table = (const float(*)[256])p->table;
+    const lki_node *tail = lki_cluster_tail(cluster);
     p->norm = lki_norm_of(cluster->counted, p->cpu.vector);
     p->pixels = p->cpu.out / p->norm.channels;
     p->side = cluster->in_count > 1;
     p->relu = tail->op == LKI_OP_RELU || tail->op == LKI_OP_RELU6;
     p->most = tail->op == LKI_OP_RELU6 ? 6 : 0;
-    p->slot = conv->param_count;
     plan->needs.reads = LKI_READS_IN | (p->relu && p->side ? LKI_READS_OUT : 0);
     if (!p->relu && tail->op != LKI_OP_BATCH_NORM && tail->op != LKI_OP_ADD) {
         const lki_activation id = lki_cpu_activation_of(tail, &p->constant);
@@ -119,18 +123,41 @@ static lks_status plan_conv_norm(lki_plan *plan)
         plan->needs.reads |= p->reads_out ? LKI_READS_OUT : 0;
         p->strip = p->norm.channels < STRIP_FLOATS ? STRIP_FLOATS / p->norm.channels : 1;
     }
-    plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
-    plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
-    plan->needs.apply_in = plan->needs.side_in = p->side ? 2 : 0;
-    plan->needs.late_in = 1;
-    plan->needs.saved_bytes = sizeof(float) * (size_t)p->cpu.out;
-    plan->needs.saved_floats = true;
+    plan->needs.side_in = p->side ? 2 : 0;
+    plan->needs.apply_in = plan->needs.side_in | 1;
     plan->needs.replica_bytes = lki_norm_bytes(&p->norm);
+    size_t *total = &plan->needs.workspace_bytes;
+    p->strip_d = cpu_conv_norm_book(total, p->strip * p->norm.channels);
+    p->strip_z = cpu_conv_norm_book(total, p->strip * p->norm.channels);
+}
+
+static lks_status plan_batch_norm(lki_plan *plan)
+{
+    LKI_TRY(lki_cpu_plan_start(plan));
+    cpu_conv_norm_plan((conv_norm_plan *)(void *)plan);
+    return LKS_OK;
+}
+
+static lks_status plan_conv_norm(lki_plan *plan)
+{
+    conv_norm_plan *p = (conv_norm_plan *)(void *)plan;
+    const lki_node *head = lki_cluster_head(&plan->cluster), *conv = convolution_of(&plan->cluster);
+    LKI_TRY(lki_cpu_plan_start(plan));
+    p->kernels = lki_conv_choose(plan, conv, &p->shape);
+    if (conv != head)
+        LKI_TRY(lki_normalize_table(plan->context, head, p->shape.channels, &p->table));
+    p->shape.table = (const float(*)[256])p->table;
+    p->slot = conv->param_count;
     size_t *total = &plan->needs.workspace_bytes;
     *total = lki_align(p->kernels->workspace_bytes(&p->shape, plan->slice));
     p->d_y = cpu_conv_norm_book(total, plan->slice * p->cpu.out);
-    p->strip_d = cpu_conv_norm_book(total, p->strip * p->norm.channels);
-    p->strip_z = cpu_conv_norm_book(total, p->strip * p->norm.channels);
+    cpu_conv_norm_plan(p);
+    plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
+    plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
+    plan->needs.apply_in = plan->needs.side_in; /* y is not in[0] */
+    plan->needs.late_in = 1;
+    plan->needs.saved_bytes = sizeof(float) * (size_t)p->cpu.out;
+    plan->needs.saved_floats = true;
     return LKS_OK;
 }
 
@@ -148,6 +175,11 @@ static void cpu_conv_norm_prepare(lki_plan *plan, const float *const param[], vo
     p->kernels->pack(&p->shape, param[0], packed, part, parts);
 }
 
+static const float *cpu_conv_norm_y(const conv_norm_plan *p, const lki_args *args)
+{
+    return p->kernels != NULL ? args->saved : args->in[0];
+}
+
 static float *cpu_conv_norm_floats(const lki_args *args, size_t offset)
 {
     return (float *)(void *)((char *)args->workspace + offset);
@@ -159,6 +191,7 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
     const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
     const float *bias = p->shape.bias ? args->param[1] : NULL;
     if (!args->training) {
+        if (p->kernels == NULL) return LKS_OK;
         if (args->part > 0 && lki_conv_is_depthwise(&p->shape))
             return LKS_OK; /* the first has all */
         const lki_conv_shape shape = lki_conv_part(&p->shape, args);
@@ -166,25 +199,30 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
                             args->saved, args->workspace);
         return LKS_OK;
     }
-    const lki_norm_moments moments = lki_norm_moments_of(
-        &p->norm, args->replica, (const float *)args->saved - args->sample * p->cpu.out);
+    const float *y = cpu_conv_norm_y(p, args);
+    const lki_norm_moments moments = lki_norm_moments_of(&p->norm, args->replica,
+                                                         y - args->sample * p->cpu.out);
     if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
-    p->kernels->forward_moments(&p->shape, args->count, args->in[0], lki_conv_weight_of(args), bias,
-                                args->saved, &moments, args->workspace);
+    if (p->kernels == NULL)
+        p->norm.vector->moments(args->count * p->pixels, p->norm.channels, p->norm.channels, y,
+                                &moments);
+    else
+        p->kernels->forward_moments(&p->shape, args->count, args->in[0], lki_conv_weight_of(args),
+                                    bias, args->saved, &moments, args->workspace);
     return LKS_OK;
 }
 
 static lks_status cpu_conv_norm_give(const lki_plan *plan, const lki_args *args)
 {
     const conv_norm_plan *p = conv_norm(plan);
-    lki_norm_give(&p->norm, args, args->count * p->pixels, args->saved);
+    lki_norm_give(&p->norm, args, args->count * p->pixels, cpu_conv_norm_y(p, args));
     return LKS_OK;
 }
 
 static lks_status cpu_conv_norm_finish(const lki_plan *plan, const lki_args *args)
 {
     const conv_norm_plan *p = conv_norm(plan);
-    lki_norm_finish(&p->norm, args, args->count * p->pixels, args->saved, p->slot);
+    lki_norm_finish(&p->norm, args, args->count * p->pixels, cpu_conv_norm_y(p, args), p->slot);
     return LKS_OK;
 }
 
@@ -196,7 +234,7 @@ static void cpu_conv_norm_reads(const conv_norm_plan *p, const lki_args *args, i
     const int64_t at = row * p->norm.channels;
     p->norm.vector->apply(
         rows, p->norm.channels,
-        &(lki_norm_apply){.x = (const float *)args->saved + at,
+        &(lki_norm_apply){.x = cpu_conv_norm_y(p, args) + at,
                           .mean = kept.mean,
                           .scale = kept.scale,
                           .shift = args->param[p->slot + 1],
@@ -248,7 +286,7 @@ static lks_status cpu_conv_norm_gather(const lki_plan *plan, const lki_args *arg
     for (int64_t row = 0, n; row < rows; row += n) {
         const int64_t at = row * channels;
         n = rows - row < most ? rows - row : most;
-        lki_norm_products products = {.x = (const float *)args->saved + at,
+        lki_norm_products products = {.x = cpu_conv_norm_y(p, args) + at,
                                       .mean = kept.mean,
                                       .d_out = args->d_out + at,
                                       .scale = kept.scale,
@@ -282,7 +320,7 @@ static lks_status cpu_conv_norm_finish_backward(const lki_plan *plan, const lki_
     return LKS_OK;
 }
 
-static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, float *d_y)
+static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, float *d_y, bool add)
 {
     const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
     const int64_t rows = args->count * p->pixels, channels = p->norm.channels;
@@ -292,7 +330,7 @@ static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, flo
     for (int64_t row = 0, n; row < rows; row += n) {
         const int64_t at = row * channels;
         n = rows - row < most ? rows - row : most;
-        lki_norm_backward backward = {.x = (const float *)args->saved + at,
+        lki_norm_backward backward = {.x = cpu_conv_norm_y(p, args) + at,
                                       .d_out = args->d_out + at,
                                       .mean = kept.mean,
                                       .scale = kept.scale,
@@ -308,7 +346,7 @@ static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, flo
             backward.out = (const float *)args->out + at;
         else if (p->relu)
             backward.shift = args->param[p->slot + 1];
-        p->norm.vector->backward(n, channels, &backward, false);
+        p->norm.vector->backward(n, channels, &backward, add);
     }
 }
 
@@ -317,27 +355,32 @@ static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *a
     const conv_norm_plan *p = conv_norm(plan);
     float *d_y = cpu_conv_norm_floats(args, p->d_y);
     if (args->d_in[0] == NULL && args->d_param[0] == NULL) return LKS_OK; /* a frozen convolution */
-    cpu_conv_norm_d_y(p, args, d_y);
+    cpu_conv_norm_d_y(p, args, d_y, false);
     lki_conv_backward(p->kernels, &p->shape, args, d_y, NULL);
     return LKS_OK;
 }
 
-static const lki_kernel kernel = {
-    .plan_bytes = sizeof(conv_norm_plan),
-    .span = LKI_SPAN_SLICE,
-    .parted = true,
-    .plan = plan_conv_norm,
-    .release = release_conv_norm,
-    .prepare = cpu_conv_norm_prepare,
-    .forward = cpu_conv_norm_forward,
-    .finish = cpu_conv_norm_finish,
-    .apply = cpu_conv_norm_apply,
-    .gather = cpu_conv_norm_gather,
-    .finish_backward = cpu_conv_norm_finish_backward,
-    .give = cpu_conv_norm_give,
-    .give_backward = cpu_conv_norm_give_backward,
-    .backward = cpu_conv_norm_backward,
-};
+static lks_status cpu_batch_norm_backward(const lki_plan *plan, const lki_args *args)
+{
+    if (args->d_in[0] != NULL)
+        cpu_conv_norm_d_y(conv_norm(plan), args, args->d_in[0], args->add_in & 1);
+    return LKS_OK;
+}
+
+#define KERNEL(spans, plans, releases, prepares, backwards)                                        \
+    {                                                                                              \
+        .plan_bytes = sizeof(conv_norm_plan), .span = spans, .parted = true, .plan = plans,        \
+        .release = releases, .prepare = prepares, .forward = cpu_conv_norm_forward,                \
+        .finish = cpu_conv_norm_finish, .apply = cpu_conv_norm_apply,                              \
+        .gather = cpu_conv_norm_gather, .finish_backward = cpu_conv_norm_finish_backward,          \
+        .give = cpu_conv_norm_give, .give_backward = cpu_conv_norm_give_backward,                  \
+        .backward = backwards,                                                                     \
+    }
+
+static const lki_kernel conv_norm_kernel = KERNEL(LKI_SPAN_SLICE, plan_conv_norm, release_conv_norm,
+                                                  cpu_conv_norm_prepare, cpu_conv_norm_backward);
+const lki_kernel lki_cpu_batch_norm = KERNEL(LKI_SPAN_EITHER, plan_batch_norm, NULL, NULL,
+                                             cpu_batch_norm_backward);
 
 const lki_impl lki_cpu_conv_norm_impl = {
     .name = "conv_norm",
@@ -347,7 +390,7 @@ const lki_impl lki_cpu_conv_norm_impl = {
                 {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
     .count = 4,
     .refuses = cpu_conv_norm_refuses,
-    .kernel = &kernel,
+    .kernel = &conv_norm_kernel,
 };
 
 const lki_impl lki_cpu_first_norm_impl = {
@@ -359,5 +402,15 @@ const lki_impl lki_cpu_first_norm_impl = {
                 {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
     .count = 5,
     .refuses = cpu_first_norm_refuses,
-    .kernel = &kernel,
+    .kernel = &conv_norm_kernel,
+};
+
+const lki_impl lki_cpu_norm_activation_impl = {
+    .name = "norm_activation",
+    .pattern = {{.ops = LKI_OPS(BATCH_NORM)},
+                {.ops = LKI_OPS(ADD), .from = {1}, .optional = true},
+                {.ops = LKI_CPU_ACTIVATIONS, .from = {1}}},
+    .count = 3,
+    .refuses = cpu_norm_activation_refuses,
+    .kernel = &lki_cpu_batch_norm,
 };

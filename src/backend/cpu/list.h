@@ -9,6 +9,7 @@
     X(conv_block_gelu)                                                                             \
     X(first_norm)                                                                                  \
     X(conv_norm)                                                                                   \
+    X(norm_activation)                                                                             \
     X(first)                                                                                       \
     X(conv2d_relu)                                                                                 \
     X(depthwise_relu)                                                                              \

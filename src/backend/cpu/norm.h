@@ -1,4 +1,4 @@
-/* Batch norm's numbers of a replica: alone (batch_norm.c) and behind a convolution (conv_norm.c). */
+/* Batch norm's numbers of a replica: alone and behind a convolution (conv_norm.c). */
 #ifndef LKI_CPU_NORM_H
 #define LKI_CPU_NORM_H
 
