@@ -58,8 +58,7 @@ static void what_a_switch_takes_away(void **state)
     assert_string_equal(
         stages(&(lks_kernel_opts){.single = true}, out, sizeof out),
         "conv2d (conv_block: kernels.fuse: false) (conv2d_relu: kernels.fuse: false)\nrelu\n"
-        "max_pool\nconv2d (conv_norm: kernels.fuse: false)\nbatch_norm "
-        "(norm_activation: kernels.fuse: false)\nrelu\n"
+        "max_pool\nconv2d (conv_norm: kernels.fuse: false)\nbatch_norm\nrelu\n"
         "conv2d (conv2d_relu: kernels.fuse: false)\nrelu\nflatten\ndense\ncross_entropy\n");
 }
 

@@ -85,6 +85,7 @@ static const char *cpu_conv_norm_refuses(const lki_cluster *cluster, const lki_s
 static const char *cpu_norm_activation_refuses(const lki_cluster *cluster,
                                                const lki_switches *switches)
 {
+    if (lki_cluster_head(cluster)->in[0]->node->op == LKI_OP_CONV2D) return "behind a convolution";
     if (derives_from_in(lki_cluster_tail(cluster))) return "backward would form the slope twice";
     return cpu_conv_norm_refuses(cluster, switches);
 }
