@@ -2,7 +2,7 @@
  * Predictions of networks whose samples are in memory: latency of a call and samples a second, as JSON, one line for
  * each batch. bench/inference runs it beside others.
  *
- *   bench_inference mnist|resnet9|resnet18 predict|evaluate SECONDS BATCH...
+ *   bench_inference mnist|resnet9|resnet18 predict|evaluate|predict_f2 SECONDS BATCH...
  *
  * Two workers, or as LOCKSTEP_WORKERS says; parameters are initial ones, which are as fast as any. On the public API
  * alone.
@@ -31,7 +31,8 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static lks_model *compile(lks_context *context, const char *network, bool loss, int64_t *width)
+static lks_model *compile(lks_context *context, const char *network, const char *mode,
+                          int64_t *width)
 {
     const bool mnist = strcmp(network, "mnist") == 0;
     lks_graph *g;
@@ -46,7 +47,9 @@ static lks_model *compile(lks_context *context, const char *network, bool loss, 
     const char *workers = getenv("LOCKSTEP_WORKERS");
     if (workers != NULL) opts.workers = atoi(workers);
     lks_tensor *y = lks_target(g, &(lks_target_opts){.classes = CLASSES});
-    if (loss) opts.loss = mnist ? lks_nll(g, x, y) : lks_cross_entropy(g, x, y, NULL);
+    if (strcmp(mode, "predict_f2") == 0) opts.kernels.winograd = LKS_WINOGRAD_F2;
+    if (strcmp(mode, "evaluate") == 0)
+        opts.loss = mnist ? lks_nll(g, x, y) : lks_cross_entropy(g, x, y, NULL);
     lks_model *model;
     TRY(lks_model_compile(&model, g, &opts));
     return model;
@@ -102,14 +105,15 @@ int main(int argc, char **argv)
 {
     if (argc < 5) {
         fprintf(stderr,
-                "bench_inference mnist|resnet9|resnet18 predict|evaluate SECONDS BATCH...\n");
+                "bench_inference mnist|resnet9|resnet18 predict|evaluate|predict_f2 SECONDS "
+                "BATCH...\n");
         return 2;
     }
     const bool evaluates = strcmp(argv[2], "evaluate") == 0;
     lks_context *context;
     int64_t width;
     TRY(lks_context_create(&context, NULL));
-    lks_model *model = compile(context, argv[1], evaluates, &width);
+    lks_model *model = compile(context, argv[1], argv[2], &width);
     for (int i = 4; i < argc; i++) measure(model, evaluates, atof(argv[3]), atoll(argv[i]), width);
     lks_model_destroy(model);
     lks_context_destroy(context);
