@@ -40,7 +40,9 @@ static void who_reads_padding_last_is_told(void **state)
         {"gru: {hidden: 6, bidirectional: true}}, {select: -1",
          "last position of gru 'gru_1', which"},
         {"gru: {hidden: 6, masked: true}}, {select: -1", NULL},
-        {"gru: {hidden: 6, layers: 2, bidirectional: true, masked: true}}, {select: -1", NULL},
+        {"gru: {hidden: 6, layers: 2, bidirectional: true, masked: true}}, {select: -1",
+         "last position of both directions of gru 'gru_1"},
+        {"gru: {hidden: 6, bidirectional: true, masked: true}}, {select: 14", NULL},
         {"gru: {hidden: 6, reverse: true}}, {select: 0", NULL},
         {"gru: {hidden: 6}}, {select: 3", NULL},
         {"dense: 6}, {select: -1", NULL}};

@@ -251,12 +251,15 @@ static void warn_of_ahead(const lks_recipe *recipe)
                    lki_op_get(ahead->op)->name, ahead->name);
 }
 
+static bool is_recurrent(const lki_node *node)
+{
+    return node->op == LKI_OP_RNN || node->op == LKI_OP_LSTM || node->op == LKI_OP_GRU;
+}
+
 /* Whether it is a recurrent layer that goes forward, and reads padding like words: tokens are its second input. */
 static bool reads_padding_last(const lki_node *node)
 {
-    const bool recurrent = node->op == LKI_OP_RNN || node->op == LKI_OP_LSTM ||
-                           node->op == LKI_OP_GRU;
-    return recurrent && node->in_count == 1 && !lki_op_get(node->op)->looks_ahead(node);
+    return is_recurrent(node) && node->in_count == 1 && !lki_op_get(node->op)->looks_ahead(node);
 }
 
 /* A text that ends early has padding behind it. */
@@ -267,9 +270,20 @@ static void warn_of_padding(const lks_recipe *recipe)
     for (const lki_node *node = recipe->session.graph->first; node != NULL; node = node->next) {
         if (node->op != LKI_OP_SELECT) continue;
         const int64_t position = ((const lks_select_opts *)node->attr)->position;
-        const lki_node *layer = node->in[0]->node;
-        if (layer->op == LKI_OP_CONCAT) layer = layer->in[0]->node; /* of both directions */
+        const lki_node *layer = node->in[0]->node, *back = NULL;
+        if (layer->op == LKI_OP_CONCAT) { /* of both directions */
+            back = layer->in[1]->node;
+            layer = layer->in[0]->node;
+        }
         if (position != -1 && position != node->in[0]->shape.dim[0] - 1) continue;
+        if (back != NULL && is_recurrent(layer) && is_recurrent(back) && layer->in_count == 2)
+            lki_recipe_say(
+                recipe, LKS_LOG_WARN,
+                "%s '%s' takes the last position of both directions of %s '%s', of which "
+                "the one that goes backward has read no more there than the padding behind "
+                "texts that end early; let the layer go forward alone, or take the mean of "
+                "all positions (global_avg_pool)",
+                lki_op_get(node->op)->name, node->name, lki_op_get(layer->op)->name, layer->name);
         if (!reads_padding_last(layer)) continue;
         lki_recipe_say(recipe, LKS_LOG_WARN,
                        "%s '%s' takes the last position of %s '%s', which has read the padding "
