@@ -63,8 +63,8 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     for (int i = 0; i < LKI_MAX_BUFFER; i++) out->buffer[i] = lki_trial_there(t, t->buffer[i]);
     const float *param[LKI_MAX_SLOTS];
     find_params(t, cluster, param);
-    for (int part = 0; part < PREPARE_PARTS && kernel->prepare != NULL; part++)
-        kernel->prepare(plan, param, lki_trial_there(t, out->packed), part, PREPARE_PARTS);
+    for (int part = 0; part < PREPARE_PARTS; part++)
+        lki_plan_pack(plan, param, lki_trial_there(t, out->packed), part, PREPARE_PARTS);
     return LKS_OK;
 }
 

@@ -7,7 +7,7 @@
  *
  *   compile   plan (once) ........................................ release
  *   step      [ forward pieces ... backward pieces ] per replica | barrier | rows, update | barrier
- *             | prepare
+ *             | prepare       (or pack of rows that have just been updated)
  *
  * A kernel in halves needs sums over a replica's samples before it can write its output (batch norm). Its
  * second half starts another run through the replica, so that each half is taken piece by piece, with
@@ -41,6 +41,7 @@
 #include <lockstep/optim.h>
 
 #include "core/op.h"
+#include "core/rows.h"
 #include "numeric/tree.h"
 
 enum {
@@ -52,7 +53,6 @@ enum {
     LKI_BLOCK_TERMS = 64,    /* a sum of products: so many in one f32 accumulator, */
     LKI_GROUP_TERMS = 1024,  /* blocks of so many added in f32, such groups in double; but */
     LKI_NARROW = 16,         /* all in double where the result has fewer columns */
-    LKI_PACKED_ROWS = 16, /* of a parameter, that no two workers pack at a time: they share lines */
 };
 
 /*
@@ -128,7 +128,8 @@ typedef struct lki_needs {
     unsigned reads;         /* what backward reads: LKI_READS_*. (d_out always, param always) */
     size_t workspace_bytes; /* scratch of a worker, undefined between calls, for forward,
                                  backward and rows */
-    size_t packed_bytes;    /* what prepare writes, one for the process */
+    size_t packed_bytes;    /* what prepare, or pack, writes, one for the process */
+    unsigned packs;         /* bit i: pack takes rows of the parameter in slot i */
     size_t saved_bytes;     /* per sample, kept from forward for backward */
     bool saved_floats;      /* which is f32 numbers, and may come back rounded to bfloat16 */
     size_t replica_bytes;   /* per replica, kept from forward for backward, between halves too */
@@ -211,37 +212,6 @@ typedef struct lki_args {
     void *workspace;
 } lki_args;
 
-/* A gradient by rows: sums over replicas for rows [row_first, row_first + row_count) of the first dimension
- * of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one
- * accumulator from +0), combined in the tree, absent replicas left out, given to `sum` range by range. Of
- * replicas first .. last-1 there are the sums of their maximal nodes, those that have samples: one for
- * all, where these are all replicas. Of tokens `in` is int32_t. */
-typedef struct lki_rows {
-    const float *in;      /* [samples][elements of in[0]], from those of replica `first` on */
-    const float *d_out;   /* [samples][elements of out] */
-    const int64_t *start; /* [replicas + 1]: replica r has samples start[r] .. start[r + 1] - 1 */
-    int64_t replicas;     /* of the tree */
-    int64_t first, last;  /* those whose samples are here */
-    int64_t row_first, row_count;
-    /* Of a kernel that `lists`: the rows are these, ascending, and to `sum` they are rows from row_first on. NULL: they are. */
-    const int32_t *row;
-    /* The elements of a row of the first slot, cut at multiples of needs.columns; 0, 0: all. The other slots'
-     * are given with the first. */
-    int64_t column_first, column_count;
-    void *workspace;
-    /* Not NULL: `sum` updates the parameters, and as soon as it has those of some rows and columns the kernel packs
-     * them again, as prepare does with all. Parts are then cut at multiples of LKI_PACKED_ROWS. */
-    const float *const *param;
-    void *packed;
-    /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
-    void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
-                const float *sums);
-    /* Sums of elements [first, first + count) of the first slot, and of as many at each of `rows` places `step` further,
-     * follow soon: what takes them may fetch what it needs, which lies where no processor foresees it. NULL: need not be told. */
-    void (*soon)(void *user, int64_t first, int64_t count, int64_t rows, int64_t step);
-    void *user;
-} lki_rows;
-
 typedef struct lki_kernel {
     size_t plan_bytes; /* of the struct that embeds lki_plan */
     lki_span span;
@@ -256,9 +226,12 @@ typedef struct lki_kernel {
     lks_status (*plan)(lki_plan *plan);
     /* May be NULL. Frees what plan made, also after a plan that failed half-way. */
     void (*release)(lki_plan *plan);
-    /* May be NULL. Packs parameters after every change: part `part` of `parts`, each by another
-     * worker at the same time. */
+    /* At most one of these two, which pack parameters after every change: part `part` of `parts`, each by another worker at the
+     * same time; or rows [first, first + count) of the first dimension of the parameter in a slot of needs.packs, cut at
+     * multiples of LKI_PACKED_ROWS, of which whoever has just updated them packs them while they are in its cache. */
     void (*prepare)(lki_plan *plan, const float *const param[], void *packed, int part, int parts);
+    void (*pack)(const lki_plan *plan, int slot, const float *param, void *packed, int64_t first,
+                 int64_t count);
     lks_status (*forward)(const lki_plan *plan, const lki_args *args);
     /* NULL: there is no gradient to form (input, target, normalize). */
     lks_status (*backward)(const lki_plan *plan, const lki_args *args);

@@ -10,16 +10,6 @@ static int64_t row_of(const lki_weight *weight)
     return weight->count / lki_adamp_rows(weight);
 }
 
-/* The worker's rows of a stretch. */
-static void own_rows(const lks_model *model, int worker, const lki_stretch *stretch, int64_t *begin,
-                     int64_t *end)
-{
-    const int64_t first = stretch->first / row_of(stretch->weight);
-    lki_own_part(model, worker, stretch->count / row_of(stretch->weight), begin, end);
-    *begin += first;
-    *end += first;
-}
-
 /* Sums of a stretch of a row, blocks from its start by the tree, and its direction in the gradient's place; LARS has none. */
 static void measure_blocks(const lki_backend *backend, const lki_update *update, int64_t count,
                            const float *value, float *const state[LKI_MAX_STATES], float *gradient,
@@ -130,51 +120,69 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
     return WHOLE;
 }
 
-static void update_rows(lks_model *model, int worker, const lki_stretch *stretch,
-                        lki_update *update)
+static void measure_rows(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                         int64_t count, void *scale)
 {
-    const lki_weight *weight = stretch->weight;
-    const int64_t count = row_of(weight);
-    float along = 0;
+    const int64_t row = row_of(stretch->weight), end = (first + count) / row;
+    lki_update update = stretch->weight->rule->update;
+    update.scale = *(const float *)scale;
+    for (int64_t r = first / row; r < end; r++) measure_row(model, stretch, r, &update);
+    lki_lap(model->worker[worker].local.laps, lki_lap_of(stretch->weight->stage, LKI_PHASE_UPDATE));
+}
+
+/* What follows from the sums of a whole parameter: of the one whose rows a worker updates now. */
+typedef struct decision {
+    const lki_weight *weight; /* NULL: of none yet */
+    float scale;
+    lki_update update;
+    projection kind;
+} decision;
+
+static void decide_all(const lks_model *model, const lki_weight *weight, decision *now)
+{
+    lki_update *update = &now->update;
+    now->weight = weight;
+    *update = weight->rule->update;
+    update->scale = now->scale; /* LARS takes the gradient itself */
+    update->along = 0;
     const bool projects = update->optim.kind == LKS_ADAMP;
-    const projection kind = projects ? decide(model, weight, &along) : NONE;
+    now->kind = projects ? decide(model, weight, &update->along) : NONE;
     if (!projects) update->lr *= trust_of(model, weight, update);
-    update->projected = kind != NONE;
-    int64_t begin, end;
-    own_rows(model, worker, stretch, &begin, &end);
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t at = weight->row + r;
-        update->along = kind != BY_ROW ? along
-                                       : factor_along(model->row_sum[LKI_ROW_PARAMETER][at],
-                                                      model->row_sum[LKI_ROW_DIRECTION][at],
-                                                      model->opts.optim.epsilon);
-        lki_update_range(model, weight, update, r * count, r * count + stretch->kept, count,
-                         stretch->mean + r * count);
+    update->projected = now->kind != NONE;
+}
+
+static void update_rows(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                        int64_t count, void *user)
+{
+    decision *now = user;
+    const lki_weight *weight = stretch->weight;
+    const int64_t row = row_of(weight);
+    if (now->weight != weight) decide_all(model, weight, now);
+    for (const int64_t end = first + count; first < end; first += row) {
+        const int64_t at = weight->row + first / row;
+        if (now->kind == BY_ROW)
+            now->update.along = factor_along(model->row_sum[LKI_ROW_PARAMETER][at],
+                                             model->row_sum[LKI_ROW_DIRECTION][at],
+                                             model->opts.optim.epsilon);
+        lki_update_range(model, weight, &now->update, first, first + stretch->kept, row,
+                         stretch->mean + first);
     }
+    lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
 }
 
 bool lki_adamp_update(lks_model *model, int worker, float scale)
 {
-    lki_laps *laps = model->worker[worker].local.laps;
-    for (int p = 0; p < lki_stretches(model); p++) {
-        const lki_stretch stretch = lki_stretch_at(model, p);
-        if (stretch.count == 0) continue;
-        lki_update update = stretch.weight->rule->update;
-        update.scale = scale;
-        int64_t begin, end;
-        own_rows(model, worker, &stretch, &begin, &end);
-        for (int64_t r = begin; r < end; r++) measure_row(model, &stretch, r, &update);
-        lki_lap(laps, lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
-    }
+    decision none = {.scale = scale};
+    lki_tour tour = lki_tour_own(model, worker);
+    tour.by_rows = true;
+    tour.visit = measure_rows;
+    tour.user = &scale;
+    lki_tour_take(model, worker, &tour);
     if (!lki_spread_sums(model, worker, true)) return false;
-    lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
-    for (int p = 0; p < lki_stretches(model); p++) {
-        const lki_stretch stretch = lki_stretch_at(model, p);
-        if (stretch.count == 0) continue;
-        lki_update update = stretch.weight->rule->update;
-        update.scale = scale; /* LARS takes the gradient itself */
-        update_rows(model, worker, &stretch, &update);
-        lki_lap(laps, lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
-    }
+    lki_lap(model->worker[worker].local.laps, LKI_LAP_WAIT_GRADIENTS);
+    tour.renews = true;
+    tour.visit = update_rows;
+    tour.user = &none;
+    lki_tour_take(model, worker, &tour);
     return true;
 }

@@ -215,6 +215,10 @@ static lks_status list_weights(lks_model *model)
                     LKI_TRY(add_weight(model, s, p));
     /* Never empty: NULL instead of an array of gradients means an absent replica. */
     if (model->gradient_count == 0) model->gradient_count = LKI_ALIGN / sizeof(float);
+    for (int s = 0; s < program->stages; s++)
+        for (int p = 0; p < program->stage[s].cluster->param_count; p++)
+            if (program->stage[s].plan->needs.packs >> p & 1)
+                model->weight[program->stage[s].weight[p]].packed = true;
     lki_program_place_joined(&model->program);
     return LKS_OK;
 }

@@ -192,10 +192,11 @@ static void pack(lks_model *model, int worker, int part, int parts)
     lki_laps *laps = model->worker[worker].local.laps;
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        if (stage->kernel->prepare == NULL || (stage->by_rows && lki_rows_pack(model))) continue;
+        if (stage->plan->needs.packed_bytes == 0) continue;
+        if (stage->plan->needs.packs != 0 && lki_updates_pack(model)) continue; /* it has been */
         if (model->mode == LKI_TRAIN && !is_updated(model, stage)) continue;
-        stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
-                               program->packed + stage->packed_offset, part, parts);
+        lki_plan_pack(stage->plan, (const float *const *)stage->param,
+                      program->packed + stage->packed_offset, part, parts);
         lki_lap(laps, lki_lap_of(s, LKI_PHASE_PREPARE));
     }
 }

@@ -8,8 +8,9 @@
  *   --------- barrier: every gradient is there ----------------------------------------
  *   update    its blocks:                  its blocks:
  *             (([0,2) + [2,4)) + [4,5))    the same sums for other ranges
+ *             packs rows that are new, as kernels say that they can (bands.c)
  *   --------- barrier: every parameter is new -----------------------------------------
- *   prepare   packs its part               packs its part
+ *   prepare   packs its part of the rest   packs its part
  */
 #ifndef LKI_MODEL_MODEL_H
 #define LKI_MODEL_MODEL_H
@@ -49,6 +50,7 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t offset; /* by replica: first float in a gradient array; by rows: -1 */
     bool frozen;    /* as lks_model_opts.freeze asks */
     bool trained;   /* the loss depends on it and it is not frozen; otherwise no step touches it */
+    bool packed;    /* kernels take rows of it packed (lki_needs.packs) */
     float *value;
     float *state[LKI_MAX_STATES];
     float *average; /* NULL: none, or it is the parameter, which nothing trains */
@@ -222,11 +224,16 @@ static inline bool lki_spreads_now(const lks_model *model)
     return lki_spreads(model) && model->mode == LKI_TRAIN;
 }
 
-/* Parts of gradients by rows update parameters, and pack them at once. */
+/* Whoever updates rows of a parameter packs them at once, if the kernel that reads them can do that. Not where ranks send
+ * each other new parameters: with a spread optimizer, or behind this step. */
+static inline bool lki_updates_pack(const lks_model *model)
+{
+    return model->mode == LKI_TRAIN && !lki_spreads(model) && !model->alone.ends;
+}
+/* This does the kernel that forms gradients by rows. */
 static inline bool lki_rows_pack(const lks_model *model)
 {
-    return model->mode == LKI_TRAIN && !model->forms_whole && !lki_sums_across(model) &&
-           !lki_spreads(model);
+    return lki_updates_pack(model) && !model->forms_whole && !lki_sums_across(model);
 }
 
 /* The node that has this parameter. */

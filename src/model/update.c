@@ -193,39 +193,26 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
     if (first < last) lki_update_part(model, worker, s, &own);
 }
 
-/* Of a weight whose sums over the batch come in one array: with several ranks all do. */
-static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight)
-{
-    const bool in_array = weight->offset >= 0 || lki_sums_across(model);
-    return in_array && weight->trained ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK
-                                       : 0;
-}
-
-void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts)
+void lki_update_sums(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                     int64_t all, void *user)
 {
     lki_laps *laps = model->worker[worker].local.laps;
+    lki_weight *weight = stretch->weight;
     float space[LKI_UPDATE_BLOCK];
-    int64_t blocks = 0, block = 0;
-    for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
-    const int64_t begin = lki_share(part, parts, blocks), end = lki_share(part + 1, parts, blocks);
-    for (int w = 0; w < model->weights; w++) {
-        lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < update_blocks_of(model, weight); b++, block++) {
-            if (block < begin || block >= end) continue;
-            const int64_t first = b * LKI_UPDATE_BLOCK;
-            const int64_t left = weight->count - first;
-            const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            float *own = lki_sums_across(model) ? NULL : reduced(model, weight, first, count);
-            lki_lap(laps, LKI_LAP_TREE);
-            if (lki_update_stays(model, weight)) {
-                lki_update_mean(model, count, own, own);
-                lki_update_square(model, weight, first, count, own);
-            } else {
-                update_apply(model, weight, first, count,
-                             own != NULL ? own : lki_across_total(model, w, first, count, space));
-            }
-            lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
+    (void)user;
+    for (const int64_t end = first + all; first < end; first += LKI_UPDATE_BLOCK) {
+        const int64_t count = end - first < LKI_UPDATE_BLOCK ? end - first : LKI_UPDATE_BLOCK;
+        float *own = lki_sums_across(model) ? NULL : reduced(model, weight, first, count);
+        lki_lap(laps, LKI_LAP_TREE);
+        if (lki_update_stays(model, weight)) {
+            lki_update_mean(model, count, own, own);
+            lki_update_square(model, weight, first, count, own);
+        } else {
+            const int w = (int)(weight - model->weight);
+            update_apply(model, weight, first, count,
+                         own != NULL ? own : lki_across_total(model, w, first, count, space));
         }
+        lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
     }
 }
 

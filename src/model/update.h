@@ -4,8 +4,30 @@
 
 #include "model/model.h"
 
+/* bands.c: what one of several parts does with parameters, piece by piece. */
+typedef struct lki_tour {
+    int64_t part, parts;
+    /* Of weights whose sums over the batch come in one array, else of what this rank updates (lki_stretch). */
+    bool in_array;
+    bool by_rows; /* pieces are whole rows, as lki_adamp_rows() has them, else blocks, */
+    bool renews; /* or bands of rows, if their values are new then and they can be packed at once */
+    /* Elements [first, first + count) of the stretch's weight. */
+    void (*visit)(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                  int64_t count, void *user);
+    void *user;
+} lki_tour;
+/* The worker's part of all workers' who update parameters. */
+static inline lki_tour lki_tour_own(const lks_model *model, int worker)
+{
+    return (lki_tour){.part = model->first_part + worker, .parts = model->parts};
+}
+void lki_tour_take(lks_model *model, int worker, const lki_tour *tour);
 /* Sums gradients by replica, and updates parameters at once; or leaves the means, where the model forms them whole. */
 void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts);
+
+/* That of a piece of a parameter, as lki_tour.visit. */
+void lki_update_sums(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                     int64_t count, void *user);
 /* Of rows [first, first + count) of a stage, or of those that are there in such places, the worker's part of the sums of
  * this rank's nodes. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);

@@ -105,44 +105,23 @@ lks_status lki_whole_make(lks_model *model)
     return LKS_OK;
 }
 
-/* What a worker does with its blocks: floats [first, first + count) of a stretch's weight are one. */
-typedef void (*visitor)(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
-                        float scale);
-
-static void visit_blocks(lks_model *model, int worker, visitor visit, float scale)
+static void square(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                   int64_t count, void *user)
 {
-    const int stretches = lki_stretches(model);
-    int64_t begin, end, blocks = 0, block = 0;
-    for (int s = 0; s < stretches; s++) blocks += blocks_in(lki_stretch_at(model, s).count);
-    lki_own_part(model, worker, blocks, &begin, &end);
-    for (int s = 0; s < stretches; s++) {
-        const lki_stretch stretch = lki_stretch_at(model, s);
-        for (int64_t done = 0; done < stretch.count; done += LKI_UPDATE_BLOCK, block++) {
-            const int64_t left = stretch.count - done;
-            if (block < begin || block >= end) continue;
-            visit(model, &stretch, stretch.first + done,
-                  left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK, scale);
-            lki_lap(model->worker[worker].local.laps,
-                    lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
-        }
-    }
-}
-
-static void square(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
-                   float scale)
-{
-    (void)scale;
+    (void)user;
     if (!lki_update_stays(model, stretch->weight)) /* or it was formed with the mean */
         lki_update_square(model, stretch->weight, first, count, stretch->mean + first);
+    lki_lap(model->worker[worker].local.laps, lki_lap_of(stretch->weight->stage, LKI_PHASE_UPDATE));
 }
 
-static void whole_update(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
-                         float scale)
+static void whole_update(lks_model *model, int worker, const lki_stretch *stretch, int64_t first,
+                         int64_t count, void *scale)
 {
     lki_update own = stretch->weight->rule->update;
-    own.scale = scale; /* the mean has been formed */
+    own.scale = *(const float *)scale; /* the mean has been formed */
     lki_update_range(model, stretch->weight, &own, first, first + stretch->kept, count,
                      stretch->mean + first);
+    lki_lap(model->worker[worker].local.laps, lki_lap_of(stretch->weight->stage, LKI_PHASE_UPDATE));
 }
 
 /* Blocks of a tensor by the tree, tensors in graph order. */
@@ -161,10 +140,12 @@ bool lki_whole_update(lks_model *model, int worker)
 {
     lki_laps *laps = model->worker[worker].local.laps;
     float scale = 1;
+    lki_tour tour = lki_tour_own(model, worker);
     if (!lki_model_meet(model, worker)) return false;
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->measures) {
-        visit_blocks(model, worker, square, 0);
+        tour.visit = square;
+        lki_tour_take(model, worker, &tour);
         if (!lki_spread_sums(model, worker, false)) return false;
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
         const double norm = gradient_norm(model), most = model->opts.clip_norm;
@@ -173,6 +154,9 @@ bool lki_whole_update(lks_model *model, int worker)
         if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
     if (lki_optimizer_by_rows(&model->opts.optim)) return lki_adamp_update(model, worker, scale);
-    visit_blocks(model, worker, whole_update, scale);
+    tour.renews = true;
+    tour.visit = whole_update;
+    tour.user = &scale;
+    lki_tour_take(model, worker, &tour);
     return true;
 }

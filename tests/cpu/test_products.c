@@ -32,6 +32,19 @@ static void set_runs(lki_dense_shape *s, lkt_random *random)
     s->run[way] = lkt_random_from(random, 1025, 1030);
 }
 
+/* In parts of rows, the last one first. */
+static void pack_parts(const lki_vector_dense *kernels, const lki_dense_shape *s,
+                       const float *weight, void *packed, int parts)
+{
+    const int64_t units = (s->units + LKI_PACKED_ROWS - 1) / LKI_PACKED_ROWS;
+    int64_t end = s->units;
+    for (int part = parts - 1; part >= 0; part--) {
+        const int64_t first = lki_share(part, parts, units) * LKI_PACKED_ROWS;
+        if (first < end) kernels->pack(s, weight, packed, first, end - first);
+        end = first;
+    }
+}
+
 /* The operands of a shape, and its packed weight. */
 static void dense_fill(const lki_vector *v, lkt_random *random, dense_case *c)
 {
@@ -47,9 +60,7 @@ static void dense_fill(const lki_vector *v, lkt_random *random, dense_case *c)
     c->bias = lkt_floats_make(random, s->units);
     c->d_y = lkt_floats_make(random, c->rows * s->units);
     c->packed = lkt_scratch(c->kernels->packed_bytes(s));
-    const int parts = (int)lkt_random_from(random, 1, 4);
-    for (int part = parts - 1; part >= 0; part--)
-        c->kernels->pack(s, c->w.at, c->packed, part, parts);
+    pack_parts(c->kernels, s, c->w.at, c->packed, (int)lkt_random_from(random, 1, 4));
 }
 
 static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t rows, bool runs)
@@ -124,7 +135,7 @@ static void large_weights_are_packed(void **state)
                 expected[(u / panel * s.inputs + k) * panel + u % panel] = value;
                 expected[forward + (k / panel * s.units + u) * panel + k % panel] = value;
             }
-        for (int part = 0; part < 3; part++) v->dense->pack(&s, w.at, packed, part, 3);
+        pack_parts(v->dense, &s, w.at, packed, 3);
         lkt_same(v, "packed", packed, expected, size);
         free(packed);
         free(expected);
@@ -200,7 +211,7 @@ static void make_tiny(dense_case *c)
 {
     for (int64_t i = 0; i < c->shape.units * c->shape.inputs; i++) c->w.at[i] *= 0x1p-63f;
     for (int64_t i = 0; i < c->shape.units; i++) c->bias.at[i] *= 0x1p-63f;
-    c->kernels->pack(&c->shape, c->w.at, c->packed, 0, 1);
+    c->kernels->pack(&c->shape, c->w.at, c->packed, 0, c->shape.units);
 }
 
 /* The last panel has from one column to one more than a vector, whose rows go by pairs: of an even number of rows, and of an
@@ -391,7 +402,7 @@ static void rows_pack_what_they_update(void **state)
             rows.column_count = part / 2 == 0 ? column : in - column;
             if (rows.row_count > 0 && rows.column_count > 0) c.kernels->rows(&c.shape, &rows);
         }
-        c.kernels->pack(&c.shape, c.w.at, expected, 0, 1);
+        c.kernels->pack(&c.shape, c.w.at, expected, 0, units);
         lkt_same(v, "packed", c.packed, expected, (int64_t)(bytes / sizeof(float)));
         free(rows.workspace);
         free(expected);

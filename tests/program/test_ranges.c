@@ -87,9 +87,8 @@ static void borrow(const lks_model *model, lki_program *program)
         memcpy(to->param, from->param, sizeof to->param);
         memcpy(to->d_param, from->d_param, sizeof to->d_param);
         memcpy(to->buffer, from->buffer, sizeof to->buffer);
-        if (to->kernel->prepare != NULL)
-            to->kernel->prepare(to->plan, (const float *const *)to->param,
-                                program->packed + to->packed_offset, 0, 1);
+        lki_plan_pack(to->plan, (const float *const *)to->param,
+                      program->packed + to->packed_offset, 0, 1);
     }
 }
 

@@ -301,6 +301,16 @@ static void far_prepare(lki_plan *plan, const float *const param[], void *packed
     leave();
 }
 
+static void far_pack_rows(const lki_plan *plan, int slot, const float *param, void *packed,
+                          int64_t first, int64_t count)
+{
+    own(packed, plan->needs.packed_bytes, "pack: packed");
+    own(param, 1, "pack: param");
+    enter();
+    inner_of(plan)->pack(plan, slot, param, packed, first, count);
+    leave();
+}
+
 /* far_forward() and so on: the one of ref, inside. */
 #define PASS(function)                                                                             \
     static lks_status far_##function(const lki_plan *plan, const lki_args *args)                   \
@@ -441,6 +451,7 @@ static void wrap(const lki_impl *inner, far_kernel *kernel, lki_impl *out)
     kernel->kernel.forward = far_forward;
     if (inner->kernel->release != NULL) kernel->kernel.release = far_release;
     if (inner->kernel->prepare != NULL) kernel->kernel.prepare = far_prepare;
+    if (inner->kernel->pack != NULL) kernel->kernel.pack = far_pack_rows;
     if (inner->kernel->backward != NULL) kernel->kernel.backward = far_backward;
     if (lki_in_halves(inner->kernel)) {
         kernel->kernel.finish = far_finish;

@@ -127,8 +127,7 @@ static lks_status plan_norm(lki_plan *plan)
 static void prepare_norm(lki_plan *plan, const float *const param[], void *packed, int part,
                          int parts)
 {
-    lki_plan *conv = of(plan)->part[0];
-    conv->kernel->prepare(conv, param, packed, part, parts);
+    lki_plan_pack(of(plan)->part[0], param, packed, part, parts);
 }
 
 /* As the contract promises. */

@@ -54,6 +54,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
     plan->needs.columns = masks || wide(&p->shape) ? LKI_BLOCK_TERMS : 0;
     plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
+    plan->needs.packs = 1;
     return LKS_OK;
 }
 
@@ -76,11 +77,12 @@ static lks_status plan_dense_positions(lki_plan *plan)
     return LKS_OK;
 }
 
-static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
-                              int parts)
+static void cpu_dense_pack(const lki_plan *plan, int slot, const float *weight, void *packed,
+                           int64_t first, int64_t count)
 {
     const dense_plan *p = dense(plan);
-    p->kernels->pack(&p->shape, param[0], packed, part, parts);
+    (void)slot;
+    p->kernels->pack(&p->shape, weight, packed, first, count);
 }
 
 static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
@@ -162,8 +164,8 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 #define DENSE_KERNEL(its_plan, its_span, its_rows)                                                 \
     {                                                                                              \
         .plan_bytes = sizeof(dense_plan), .span = its_span, .parted = true, .plan = its_plan,      \
-        .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,                                \
-        .backward = cpu_dense_backward, .rows = its_rows,                                          \
+        .pack = cpu_dense_pack, .forward = cpu_dense_forward, .backward = cpu_dense_backward,      \
+        .rows = its_rows,                                                                          \
     }
 
 static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, cpu_dense_rows);

@@ -94,6 +94,7 @@ static lks_status cpu_recurrent_plan(lki_plan *plan)
     p->packed_hh = lki_align(dense->packed_bytes(&p->ih));
     plan->needs.reads = LKI_READS_IN | LKI_READS_OUT;
     plan->needs.packed_bytes = lki_plus(p->packed_hh, dense->packed_bytes(&p->hh));
+    plan->needs.packs = 3;
     plan->needs.saved_bytes = lki_times((size_t)p->positions,
                                         sizeof(float) * (size_t)(p->rows + p->kept));
     plan->needs.state_bytes = sizeof(float) * (size_t)carried_floats(p);
@@ -101,12 +102,12 @@ static lks_status cpu_recurrent_plan(lki_plan *plan)
     return LKS_OK;
 }
 
-static void cpu_recurrent_prepare(lki_plan *plan, const float *const param[], void *packed,
-                                  int part, int parts)
+static void cpu_recurrent_pack(const lki_plan *plan, int slot, const float *weight, void *packed,
+                               int64_t first, int64_t count)
 {
     const recurrent_plan *p = recurrent(plan);
-    p->cpu.vector->dense->pack(&p->ih, param[0], packed, part, parts);
-    p->cpu.vector->dense->pack(&p->hh, param[1], (char *)packed + p->packed_hh, part, parts);
+    p->cpu.vector->dense->pack(slot == 0 ? &p->ih : &p->hh, weight,
+                               (char *)packed + (slot == 0 ? 0 : p->packed_hh), first, count);
 }
 
 /* A call: the share, and where its arrays are. */
@@ -418,7 +419,7 @@ static lks_status cpu_recurrent_backward(const lki_plan *plan, const lki_args *a
         .span = LKI_SPAN_SHARE,                                                                    \
         .follows = true,                                                                           \
         .plan = cpu_recurrent_plan,                                                                \
-        .prepare = cpu_recurrent_prepare,                                                          \
+        .pack = cpu_recurrent_pack,                                                                \
         .forward = cpu_recurrent_forward,                                                          \
         .backward = cpu_recurrent_backward,                                                        \
     }

@@ -55,6 +55,7 @@ static lks_status ref_conv2d_plan(lki_plan *plan_)
     LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, (size_t)scratch_size * sizeof(double)));
     plan_->needs.sums_bytes = (size_t)(p->weights + p->filters) * sizeof(double);
     plan_->needs.packed_bytes = 2 * (size_t)p->weights * sizeof(float);
+    plan_->needs.packs = 1;
     return LKS_OK;
 }
 
@@ -63,15 +64,15 @@ static float factor(const conv2d *p, float x)
     return p->bf16 ? lki_bf16_round(x) : x;
 }
 
-static void ref_conv2d_prepare(lki_plan *plan_, const float *const param[], void *packed, int part,
-                               int parts)
+/* weight: [filter][channel of the group][tap] */
+static void ref_conv2d_pack(const lki_plan *plan_, int slot, const float *weight, void *packed,
+                            int64_t first, int64_t count)
 {
     const conv2d *p = (const conv2d *)plan_;
-    const float *weight = param[0]; /* [filter][channel of the group][tap] */
     float *forward = packed, *backward = forward + p->weights;
-    const int64_t end = lki_share(part + 1, parts, p->filters);
 
-    for (int64_t f = lki_share(part, parts, p->filters); f < end; f++) {
+    (void)slot;
+    for (int64_t f = first; f < first + count; f++) {
         const int64_t group = f / p->group_filters;
 
         for (int64_t c = 0; c < p->group_channels; c++) {
@@ -203,7 +204,7 @@ const lki_kernel lki_ref_conv2d = {
     .plan_bytes = sizeof(conv2d),
     .span = LKI_SPAN_SLICE,
     .plan = ref_conv2d_plan,
-    .prepare = ref_conv2d_prepare,
+    .pack = ref_conv2d_pack,
     .forward = ref_conv2d_forward,
     .backward = ref_conv2d_backward,
 };

@@ -77,9 +77,8 @@ static lks_status predictor_prepare(lks_model *model)
     if (model->common != NULL) status = lki_common_infer(model);
     for (int s = 0; s < program->stages && !model->prepared && status == LKS_OK; s++) {
         lki_stage *stage = &program->stage[s];
-        if (stage->kernel->prepare == NULL) continue;
-        stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
-                               program->packed + stage->packed_offset, 0, 1);
+        lki_plan_pack(stage->plan, (const float *const *)stage->param,
+                      program->packed + stage->packed_offset, 0, 1);
     }
     model->prepared = model->prepared || status == LKS_OK;
     pthread_mutex_unlock(&model->preparing);

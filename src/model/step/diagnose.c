@@ -107,9 +107,8 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     borrow_parameters(model, plain);
     for (int s = 0; s < plain->stages; s++) {
         const lki_stage *stage = &plain->stage[s];
-        if (stage->kernel->prepare != NULL)
-            stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
-                                   plain->packed + stage->packed_offset, 0, 1);
+        lki_plan_pack(stage->plan, (const float *const *)stage->param,
+                      plain->packed + stage->packed_offset, 0, 1);
     }
     const size_t bytes = plain->local_bytes + plain->workspace_bytes;
     void *memory;

@@ -106,11 +106,7 @@ void LKI_ISA_NAME(lki_dense_pack_part)(const lki_dense_shape *s, const float *we
 }
 
 void LKI_ISA_NAME(lki_dense_pack)(const lki_dense_shape *s, const float *weight, void *packed,
-                                  int part, int parts)
+                                  int64_t first, int64_t count)
 {
-    const int64_t first = lki_share(part, parts, blocks(s->units)) * PANEL;
-    const int64_t end = lki_share(part + 1, parts, blocks(s->units)) * PANEL;
-    const int64_t last = end < s->units ? end : s->units;
-    LKI_ISA_NAME(lki_dense_pack_part)
-    (s, weight, packed, first, last - first, 0, s->inputs);
+    LKI_ISA_NAME(lki_dense_pack_part)(s, weight, packed, first, count, 0, s->inputs);
 }

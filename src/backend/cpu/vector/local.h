@@ -42,11 +42,11 @@ void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_
 void LKI_ISA_NAME(lki_bf16_pack)(int64_t count, const float *from, uint16_t *to);
 void LKI_ISA_NAME(lki_bf16_unpack)(int64_t count, const uint16_t *from, float *to);
 
-/* dense_pack.c: the forward packing, behind which the other begins; both; part `part` of `parts` of them. */
+/* dense_pack.c: the forward packing, behind which the other begins; both; units of them (lki_vector_dense.pack). */
 int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s);
 size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s);
 void LKI_ISA_NAME(lki_dense_pack)(const lki_dense_shape *s, const float *weight, void *packed,
-                                  int part, int parts);
+                                  int64_t first, int64_t count);
 
 size_t LKI_ISA_NAME(lki_vector_masks_bytes)(const lki_dense_shape *shape, int64_t rows);
 void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *shape, int64_t rows,

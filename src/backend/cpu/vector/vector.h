@@ -269,9 +269,9 @@ typedef struct lki_dense_shape {
 
 typedef struct lki_vector_dense {
     size_t (*packed_bytes)(const lki_dense_shape *shape);
-    /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
-    void (*pack)(const lki_dense_shape *shape, const float *weight, void *packed, int part,
-                 int parts);
+    /* Units [first, first + count) of the weight for both passes, cut as lki_kernel.pack says. `packed` is aligned to 64. */
+    void (*pack)(const lki_dense_shape *shape, const float *weight, void *packed, int64_t first,
+                 int64_t count);
     /* Of forward and backward, for calls of at most so many rows. */
     size_t (*workspace_bytes)(const lki_dense_shape *shape, int64_t rows);
     /* bias may be NULL */

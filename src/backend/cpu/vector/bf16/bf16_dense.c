@@ -34,14 +34,10 @@ static size_t bf16_dense_workspace_bytes(const lki_dense_shape *s, int64_t rows)
     return LKI_ISA_NAME(lki_vector_bf16).workspace_bytes(&conv, rows);
 }
 
-static void bf16_dense_pack(const lki_dense_shape *s, const float *weight, void *packed, int part,
-                            int parts)
+static void bf16_dense_pack(const lki_dense_shape *s, const float *weight, void *packed,
+                            int64_t first, int64_t count)
 {
-    const int64_t all = (s->units + BF16_HALF - 1) / BF16_HALF;
-    const int64_t first = lki_share(part, parts, all) * BF16_HALF;
-    const int64_t end = lki_share(part + 1, parts, all) * BF16_HALF;
-    LKI_ISA_NAME(lki_bf16_dense_pack_part)
-    (s, weight, packed, first, (end < s->units ? end : s->units) - first, 0, s->inputs);
+    LKI_ISA_NAME(lki_bf16_dense_pack_part)(s, weight, packed, first, count, 0, s->inputs);
 }
 
 static void bf16_dense_forward(const lki_dense_shape *s, int64_t rows, const float *x,
