@@ -67,6 +67,19 @@ static const lki_conv_shape LINES[] = {
 };
 enum { LINE_SHAPES = sizeof LINES / sizeof LINES[0] };
 
+/* For gradients of weights. Pixels that lie 4,096 bytes apart, in groups and of every second row and column; others that do
+ * not; few values of the input under whole panels of filters, in groups, under taps, and of one pixel. */
+static const lki_conv_shape OPERANDS[] = {
+    SHAPE(1, 1024, 40, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(2, 512, 140, 7, 5, 1, 1, 2, 2, 0, 0, 1, 1),
+    SHAPE(1, 48, 128, 9, 13, 3, 3, 2, 2, 1, 1, 1, 1),
+    SHAPE(2, 256, 258, 9, 9, 1, 1, 2, 2, 0, 0, 1, 1),
+    SHAPE(2, 80, 128, 9, 13, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 7, 64, 9, 11, 3, 3, 1, 2, 1, 1, 1, 1),
+    SHAPE(1, 60, 64, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1),
+};
+enum { OPERAND_SHAPES = sizeof OPERANDS / sizeof OPERANDS[0] };
+
 /* Depthwise, of images that are gone through with some of their channels at a time. */
 static const lki_conv_shape MANY_CHANNELS[] = {
     SHAPE(1100, 1100, 1100, 5, 13, 3, 3, 1, 1, 1, 1, 1, 1),

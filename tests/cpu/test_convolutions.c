@@ -253,8 +253,9 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
                d_b = lkt_floats_make(random, c->s.filters);
     lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
     const bool relu = (lkt_random_bits(random) & 1) && !c->depthwise;
-    run_weight(c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at, d_b.at);
-    for (int64_t i = 0; i < c->w.count + c->s.filters; i++) {
+    run_weight(c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at,
+               c->s.bias ? d_b.at : NULL);
+    for (int64_t i = 0; i < c->w.count + (c->s.bias ? c->s.filters : 0); i++) {
         const bool bias = i >= c->w.count;
         const int64_t f = bias ? i - c->w.count : i / (each * area), k = i / area % each;
         const int64_t group = f / (c->s.filters / c->s.groups) * each;
@@ -310,30 +311,17 @@ static void depthwise(void **state)
     }
 }
 
-/* Enough filters that gradients of weights copy their input, 96 values at a time, and strips of pixels that end within a
- * row of a later sample. */
-static void copied_inputs(void **state)
+/* Gradients of weights that copy their input, 96 values of a pixel at a time, as pixels lie a multiple of 4,096 bytes apart: of
+ * all pixels, and of some; and that read the output's gradient as it comes, whole panels of filters under few values of the
+ * input. Strips of pixels end within a row of a later sample. */
+static void operands(void **state)
 {
-    static const lki_conv_shape shapes[] = {{.groups = 1,
-                                             .channels = 48,
-                                             .filters = 128,
-                                             .in = {9, 13},
-                                             .kernel = {3, 3},
-                                             .stride = {2, 2},
-                                             .padding = {1, 1},
-                                             .dilation = {1, 1}},
-                                            {.groups = 2,
-                                             .channels = 256,
-                                             .filters = 258,
-                                             .in = {9, 9},
-                                             .kernel = {1, 1},
-                                             .stride = {2, 2},
-                                             .dilation = {1, 1}}};
-    lkt_random random = lkt_random_make("copied inputs", 1);
+    lkt_random random = lkt_random_make("operands", 1);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < 2; k++) {
-        conv_case c = conv_make(v->conv, &random, shapes[k], false);
+    for (int k = 0; k < 2 * OPERAND_SHAPES; k++) {
+        conv_case c = conv_make(v->conv, &random, OPERANDS[k / 2], false);
+        c.s.bias = k % 2 != 0;
         check_weight(v, &c, &random);
         conv_free(&c);
     }
@@ -419,9 +407,8 @@ static void first_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(first_layers),
-        cmocka_unit_test(depthwise),    cmocka_unit_test(copied_inputs),
-        cmocka_unit_test(lines),
+        cmocka_unit_test(convolutions), cmocka_unit_test(first_layers), cmocka_unit_test(depthwise),
+        cmocka_unit_test(operands),     cmocka_unit_test(lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,16 +46,16 @@ INLINE void tile_thirds(const int R, const float *at[TILE_THIRDS], const float *
     }
 }
 
-/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. With each term two
+/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * pitch ...]. R is a constant. With each term two
  * lines are fetched that are needed later, ahead + k * pace and beyond + k * stride; NULL: none. */
 INLINE void tile_run_fetch(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
-                           const float *b, int64_t depth, const float *ahead, int64_t pace,
-                           const float *beyond, int64_t stride)
+                           const float *b, int64_t pitch, int64_t depth, const float *ahead,
+                           int64_t pace, const float *beyond, int64_t stride)
 {
     const bool thirds = !__builtin_constant_p(row);
     const float *at[TILE_THIRDS];
     if (thirds) tile_thirds(R, at, a, row);
-    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
+    for (int64_t k = 0; k < depth; k++, a += step, b += pitch) {
         if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
         if (beyond != NULL) __builtin_prefetch(beyond + k * stride);
         const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
@@ -71,7 +71,7 @@ INLINE void tile_run_fetch(const int R, vf acc[][2], const float *a, int64_t row
 INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                            const float *b, int64_t depth, const float *ahead, int64_t pace)
 {
-    tile_run_fetch(R, acc, a, row, step, b, depth, ahead, pace, NULL, 0);
+    tile_run_fetch(R, acc, a, row, step, b, PANEL, depth, ahead, pace, NULL, 0);
 }
 INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                      const float *b, int64_t depth)
@@ -214,7 +214,7 @@ INLINE bool tile_stretch(const int R, const bool pairs, vf acc[][2], tile_wait a
         if (pairs)
             tile_run_pairs(R, false, acc, of.a, of.row, of.gap, b, PANEL, n, ahead, pace, beyond);
         else
-            tile_run_fetch(R, acc, of.a, of.row, of.step, b, n, ahead, pace, beyond, pace);
+            tile_run_fetch(R, acc, of.a, of.row, of.step, b, PANEL, n, ahead, pace, beyond, pace);
         of.a += pairs ? n : n * of.step;
         b += n * PANEL;
         if (ahead != NULL) ahead += n * pace;

@@ -319,7 +319,7 @@ typedef struct lki_conv_gradient {
     int64_t sample;           /* number of the first in the replica */
     bool last;                /* the gradient is complete, and written */
     void *sums;               /* of all pieces, undefined at the first */
-    float *d_weight, *d_bias; /* d_bias may be NULL */
+    float *d_weight, *d_bias; /* d_bias may be NULL, for all pieces */
     void *workspace;
 } lki_conv_gradient;
 

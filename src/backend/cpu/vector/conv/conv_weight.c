@@ -16,8 +16,8 @@
  *   group                x-------------x-----x-------------x
  *   total                                                                 x--- ...
  *
- * Where many panels of filters pass over the same values of x, these are copied first, some of a pixel at a time, so that a
- * tile reads what lies side by side.
+ * While tiles pass over a strip, the next one's dy is fetched, and where pixels follow each other the values of x that come
+ * next: both lie where no processor foresees them. Values of pixels that fill few sets of a cache are copied.
  *
  * With the last piece the sums become the gradient, in the parameter's order. Sums of narrow results
  * (narrow.h), those of fewer than LKI_NARROW filters in a group, are totals from their first term.
@@ -27,8 +27,9 @@
 
 enum {
     STRIP = 2 * LKI_BLOCK_TERMS, /* pixels at most */
-    VALUES = 8 * TILE_ROWS,      /* of x under a pixel that are copied together */
-    LEAST_COPIED = 16384,        /* sums of a row of taps, for which x is copied */
+    VALUES = 96,                 /* of x under a pixel, that all panels pass over in turn */
+    SHARES = 256,                /* parts of a float */
+    MOST_DIRECT = 4 * PANEL,     /* values of x under a pixel, in all, for which dy is not copied */
     CHUNK = 16                   /* channels whose panels are turned round at a time */
 };
 
@@ -58,21 +59,27 @@ typedef struct strip {
     const float *x;        /* framed */
     int64_t row, step;     /* pixels that follow each other; floats from one to the next */
     int64_t first, pixels; /* of the output, counted through the piece */
-    const float *dy;       /* panels [group][block][pixel][PANEL] */
-    float *values;         /* copies of x; NULL: none */
+    bool direct;           /* dy is as it comes, else in panels [group][block][pixel][PANEL] */
+    const float *dy;
+    const float *soon; /* dy of the next strip, as it comes: */
+    int64_t share;     /* floats to fetch of it for each value of x and pixel, times SHARES */
+    bool fetches;      /* values of x that come next, too */
+    float *values;     /* copies of x, [pixel][VALUES]; NULL: none */
     conv_sums sums;
     int64_t number; /* of the first pixel, in the replica */
 } strip;
 
 /* `x` is the first value under tap (0, 0) of the first sample. V is 0 where the result is not narrow. The sums of the
- * tile behind it are fetched meanwhile. */
+ * tile behind it are fetched meanwhile, and a share of the next strip's dy. */
 INLINE void weight_tile(const int R, const int V, const strip *s, const float *x, const float *dy,
                         int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
-    const int64_t width = s->row, step = s->values != NULL ? R : s->step;
+    const int64_t width = s->row, step = s->step, pitch = s->direct ? shape->filters : PANEL;
     const int64_t row = shape->stride[0] * s->frame->size[1] * shape->channels;
     const tile_wait wait = {.group = s->sums.group + at, .total = s->sums.total + at};
+    const float *soon = s->soon + at / PANEL * s->pixels * s->share / SHARES;
+    const int64_t pace = (R * s->share + SHARES - 1) / SHARES;
     int64_t y = s->first / width, column = s->first % width, k = s->number;
     const int64_t end = k + s->pixels;
     const float *sample = x + y / shape->out[0] * frame_floats(s->frame);
@@ -95,8 +102,10 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
         if (V > 0)
             narrow_run(R, V, narrow, a, 1, step, dy, n);
         else
-            tile_run_ahead(R, acc, a, 1, step, dy, n, wait.group + R * PANEL, PANEL / 4);
-        dy += n * PANEL;
+            tile_run_fetch(R, acc, a, 1, step, dy, pitch, n, wait.group + R * PANEL, PANEL / 4,
+                           soon, pace);
+        soon += n * pace;
+        dy += n * pitch;
         k += n;
         column += n;
         if (column == width) {
@@ -114,55 +123,14 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
         tile_store(R, acc, s->sums.block + at, PANEL, PANEL);
 }
 
-/* R values of x under each of the strip's pixels, beside each other. What a vector writes behind them is written again. */
-INLINE void tile_values(const int R, const strip *s, const float *x, float *to)
-{
-    const int64_t width = s->row, rows = s->shape->out[0];
-    const int64_t row = s->shape->stride[0] * s->frame->size[1] * s->shape->channels;
-    int64_t y = s->first / width, column = s->first % width;
-    const float *sample = x + y / rows * frame_floats(s->frame);
-    y %= rows;
-    for (int64_t k = 0, n; k < s->pixels; k += n) {
-        const float *from = sample + y * row + column * s->step;
-        n = width - column < s->pixels - k ? width - column : s->pixels - k;
-        for (int64_t p = 0; p < n; p++, from += s->step, to += R) {
-            UNROLL
-            for (int v = 0; v < R; v += LANES)
-                vf_store(to + v, vf_get(from + v, R - v < LANES ? R - v : LANES));
-        }
-        column = 0;
-        if (++y < rows) continue;
-        y = 0;
-        sample += frame_floats(s->frame);
-    }
-}
-
-/* `count` values, for the tiles of every panel: [tile][pixel][height]. They are one row of pixels then. */
-static strip weight_copy(const strip *s, const float *x, int64_t count)
-{
-    strip copy = *s;
-    FOR_TILES(first, height, count)
-    {
-#define COPY(R) tile_values(R, s, x + first, s->values + first * s->pixels)
-        switch (height) {
-            TILE_CASES(COPY)
-        }
-#undef COPY
-    }
-    copy.row = s->pixels;
-    copy.first = 0;
-    return copy;
-}
-
 /* `count` values of x that lie side by side, for a panel of filters. */
 INLINE void weight_run(const int V, const strip *s, const float *x, int64_t count, const float *dy,
                        int64_t at)
 {
     FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, height, count)
     {
-        const float *from = s->values != NULL ? s->values + first * s->pixels : x + first;
 #define WEIGHT(R)                                                                                  \
-    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, from, dy, at + first * PANEL)
+    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, x + first, dy, at + first * PANEL)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -170,20 +138,51 @@ INLINE void weight_run(const int V, const strip *s, const float *x, int64_t coun
     }
 }
 
-/* The same for all panels of a group, of which the first has its sums at `at`, and each is so many numbers. */
+/* `count` values of x under each pixel, beside each other. They are one row of pixels then. */
+static const float *copy_values(strip *s, const float *x, int64_t count)
+{
+    const int64_t rows = s->shape->out[0];
+    const int64_t row = s->shape->stride[0] * s->frame->size[1] * s->shape->channels;
+    int64_t y = s->first / s->row, column = s->first % s->row;
+    float *to = s->values;
+    for (int64_t k = 0; k < s->pixels; y++, column = 0) {
+        const float *from = x + y / rows * frame_floats(s->frame) + y % rows * row;
+        for (; k < s->pixels && column < s->row; k++, column++, to += VALUES)
+            FOR_VECTORS(i, n, count) vf_store(to + i, vf_get(from + column * s->step + i, n));
+    }
+    s->row = s->pixels;
+    s->first = 0;
+    s->step = VALUES;
+    return s->values;
+}
+
+/* A panel's part of `count` values of x that come next, of the strip's pixels or as many behind them, for filters from f on. */
+INLINE void fetch_values(const strip *s, const float *next, int64_t count, int64_t f)
+{
+    const int64_t filters = s->shape->filters / s->shape->groups;
+    for (int64_t p = f * s->pixels / filters; p < (f + PANEL) * s->pixels / filters; p++)
+        for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(next + p * s->step + i, 0, 2);
+}
+
+/* `count` values of x for all panels of a group, of which the first has its sums at `at`, and each is so many numbers; next
+ * come `coming` others. */
 static void weight_panels(const strip *whole, int64_t group, const float *x, int64_t count,
-                          int64_t at, int64_t each)
+                          int64_t at, int64_t each, const float *next, int64_t coming)
 {
     const int64_t filters = whole->shape->filters / whole->shape->groups;
-    const strip s = whole->values != NULL ? weight_copy(whole, x, count) : *whole;
-    const float *dy = s.dy + group * conv_blocks(filters) * s.pixels * PANEL;
-    for (int64_t f = 0; f < filters; f += PANEL, at += each, dy += s.pixels * PANEL)
+    const int64_t panel = whole->direct ? PANEL : whole->pixels * PANEL;
+    const float *dy = whole->dy + group * conv_blocks(filters) * panel;
+    strip s = *whole;
+    if (s.values != NULL) x = copy_values(&s, x, count);
+    for (int64_t f = 0; f < filters; f += PANEL, at += each, dy += panel) {
+        if (s.fetches) fetch_values(whole, next, coming, f);
         if (!is_narrow(s.shape))
             weight_run(0, &s, x, count, dy, at);
         else if (narrow_panel(filters - f))
             weight_run(4, &s, x, count, dy, at);
         else
             weight_run(2, &s, x, count, dy, at);
+    }
 }
 
 /* Values of x that lie side by side under one tap, or under a row of taps. */
@@ -203,9 +202,13 @@ static void weight_group(const strip *s, int64_t group)
         for (int64_t kx = 0; kx < taps; kx++) {
             const float *x = s->x + group * (shape->channels / shape->groups) + ky * row +
                              kx * shape->dilation[1] * shape->channels;
-            for (int64_t c = 0, n; c < run; c += n, at += n * PANEL) {
+            const float *here = x + s->first * s->step; /* where pixels follow each other */
+            for (int64_t c = 0, n, more; c < run; c += n, at += n * PANEL) {
                 n = run - c < VALUES ? run - c : VALUES;
-                weight_panels(s, group, x + c, n, at, each);
+                more = c + n < run ? run - c - n : run; /* behind the last: the next strip's */
+                weight_panels(s, group, x + c, n, at, each,
+                              c + n < run ? here + c + n : here + s->pixels * s->step,
+                              more < VALUES ? more : VALUES);
             }
         }
 }
@@ -225,7 +228,7 @@ INLINE void copy_pixels(const bool masked, const bool whole, const float *d_y, c
     vf d[1][2], mask[1][2];
     vd sum[4] = {{0}};
     for (int i = 0; i < 4 && !first; i++) sum[i] = vd_load(bias + i * LANES / 2);
-    for (int64_t p = 0; p < pixels; p++, to += PANEL, d_y += step) {
+    for (int64_t p = 0; p < pixels; p++, d_y += step) {
         tile_load(1, d, d_y, 0, columns);
         if (masked) {
             tile_load(1, mask, y + p * step, 0, columns);
@@ -236,19 +239,20 @@ INLINE void copy_pixels(const bool masked, const bool whole, const float *d_y, c
         sum[1] += vf_high(d[0][0]);
         sum[2] += vf_low(d[0][1]);
         sum[3] += vf_high(d[0][1]);
-        tile_store(1, d, to, 0, PANEL);
+        if (to != NULL) tile_store(1, d, to + p * PANEL, 0, PANEL);
     }
     for (int i = 0; i < 4; i++) vd_store(bias + i * LANES / 2, sum[i]);
 }
 
-/* The strip's part of the output's gradient into panels; it is contiguous, whatever samples it spans.
- * The sums of the bias take it on the way. */
-static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
+/* The strip's part of the output's gradient into panels, unless it is read as it comes; it is contiguous, whatever samples it
+ * spans. The sums of the bias take it on the way. */
+static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *panels)
 {
     const int64_t all = s->shape->filters, filters = all / s->shape->groups;
+    float *to = s->direct ? NULL : panels;
     double *bias = s->sums.bias;
     for (int64_t group = 0; group < s->shape->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL, to += s->pixels * PANEL) {
+        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL) {
             const int64_t left = filters - f, n = left < PANEL ? left : PANEL;
             const int64_t at = s->first * all + group * filters + f;
             const float *d_y = g->d_y + at, *y = g->y != NULL ? g->y + at : NULL;
@@ -261,6 +265,7 @@ static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
                 copy_pixels(true, true, d_y, y, all, n, s->pixels, to, bias, first);
             else
                 copy_pixels(false, true, d_y, y, all, n, s->pixels, to, bias, first);
+            if (to != NULL) to += s->pixels * PANEL;
         }
 }
 
@@ -334,15 +339,16 @@ static int64_t strip_pixels(const lki_conv_shape *s, int64_t count)
 
 static int64_t strip_floats(const lki_conv_shape *s, int64_t count)
 {
-    return (bias_count(s) + VALUES) * strip_pixels(s, count) + LANES;
+    return (bias_count(s) + VALUES) * strip_pixels(s, count);
 }
 
-/* Whether enough panels of filters pass over values of x that it pays to copy them: pixels lie far apart, and most often
- * in the same few sets of a cache. */
-static bool is_copied(const lki_conv_shape *s)
+/* Whether dy is read as it comes, where few tiles pass over a copy: whole panels, of pixels that do not fill few sets of a
+ * cache. */
+static bool is_direct(const lki_conv_shape *s, const lki_conv_gradient *g)
 {
-    const int64_t filters = s->filters / s->groups;
-    return filters >= 4 * PANEL && filters * run_length(s) >= LEAST_COPIED;
+    const int64_t values = s->kernel[0] * s->kernel[1] * (s->channels / s->groups);
+    return g->y == NULL && values <= MOST_DIRECT && s->filters / s->groups % PANEL == 0 &&
+           s->filters % 1024 != 0;
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count)
@@ -364,6 +370,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t image = s->in[0] * s->in[1] * s->channels, pixels = s->out[0] * s->out[1];
+    const bool several = s->filters / s->groups > PANEL;
     float *framed = g->workspace, *dy = framed + framed_floats(s, count);
     for (int64_t n = 0; frame_needed(&f) && n < count; n++)
         LKI_ISA_NAME(lki_conv_fill)(&f, g->x + n * image, framed + n * frame_floats(&f));
@@ -372,18 +379,22 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
                   .x = frame_needed(&f) ? framed : g->x,
                   .row = s->out[1],
                   .step = s->stride[1] * s->channels,
-                  .dy = dy,
-                  .values = is_copied(s) ? dy + bias_count(s) * strip_pixels(s, count) : NULL,
+                  .direct = is_direct(s, g),
+                  .share = SHARES * s->filters * PANEL / conv_panel_floats(s),
                   .sums = conv_sums_in(g->sums, conv_panel_floats(s), pixel_terms(s))};
     if (pixels == 1 || is_matrix(s)) {
         part.row = count * pixels;
         part.step = pixels == 1 ? frame_floats(&f) : s->channels;
+        part.fetches = several;
     }
+    if (several && part.step % 1024 == 0) part.values = dy + bias_count(s) * strip_pixels(s, count);
     for (; part.first < count * pixels; part.first += part.pixels) {
         part.number = g->sample * pixels + part.first;
         const int64_t most = STRIP - part.number % STRIP, left = count * pixels - part.first;
         part.pixels = left < most ? left : most;
-        copy_gradient(&part, g, dy);
+        part.dy = part.direct ? g->d_y + part.first * s->filters : dy;
+        part.soon = g->d_y + (part.first + part.pixels) * s->filters;
+        if (!part.direct || g->d_bias != NULL) copy_gradient(&part, g, dy);
         weight_strip(&part);
     }
     if (!g->last) return;

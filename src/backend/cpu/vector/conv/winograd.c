@@ -226,7 +226,7 @@ INLINE void product_tile(const int R, const float *v, int64_t row, const float *
 {
     vf acc[TILE_ROWS][2];
     tile_zero(R, acc);
-    tile_run_fetch(R, acc, v, row, 1, u, n, v + R * row, R, next, pace);
+    tile_run_fetch(R, acc, v, row, 1, u, PANEL, n, v + R * row, R, next, pace);
     if (k + n < depth) {
         tile_block(R, acc, at, k + n, k + n == LKI_GROUP_TERMS);
         return;

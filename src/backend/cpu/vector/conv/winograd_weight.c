@@ -195,7 +195,7 @@ INLINE void weight_tile(const int R, const float *v, const float *ahead, const f
         tile_zero(R, acc);
     else
         tile_load(R, acc, at->block, PANEL, PANEL);
-    tile_run_fetch(R, acc, v, 1, s->row, y, s->terms, ahead, s->row, beyond,
+    tile_run_fetch(R, acc, v, 1, s->row, y, PANEL, s->terms, ahead, s->row, beyond,
                    (R * PANEL + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS);
     if (end % LKI_BLOCK_TERMS == 0)
         tile_block(R, acc, wait, end, end == LKI_GROUP_TERMS);
