@@ -178,15 +178,16 @@ static void run_rows(const lki_trial *t, const lki_trial_stage *stage,
 {
     keeper to = {.trial = t, .result = result};
     const int64_t start[2] = {0, t->count};
-    const lki_rows rows = {.in = lki_trial_there(t, t->in[0]),
-                           .d_out = lki_trial_there(t, t->d_out),
-                           .start = start,
-                           .replicas = 1,
-                           .last = 1,
-                           .row_count = lki_trial_first(t)->param[0].shape.dim[0],
-                           .workspace = lki_trial_there(t, stage->workspace),
-                           .sum = keep_sums,
-                           .user = &to};
+    lki_rows rows = {.in = lki_trial_there(t, t->in[0]),
+                     .d_out = lki_trial_there(t, t->d_out),
+                     .start = start,
+                     .replicas = 1,
+                     .last = 1,
+                     .row_count = lki_trial_first(t)->param[0].shape.dim[0],
+                     .workspace = lki_trial_there(t, stage->workspace),
+                     .sum = keep_sums,
+                     .user = &to};
+    for (int i = 0; i < LKI_MAX_FACTORS; i++) rows.factor[i] = lki_trial_there(t, stage->factor[i]);
     stage->plan->kernel->rows(stage->plan, &rows);
 }
 
@@ -229,7 +230,7 @@ static lks_status time_pass(bench *b, lki_phase pass, const char *name, lks_op_r
     } while (times < MOST_TIMES &&
              (times < LEAST_TIMES || 1e-9 * (double)(lki_laps_clock() - begin) < b->seconds));
     qsort(b->time, (size_t)times, sizeof b->time[0], check_op_ascending);
-    const lki_cost cost = lki_cost_of(plan, pass, plan->kernel->rows != NULL, b->trial->count, 1);
+    const lki_cost cost = lki_cost_of(plan, pass, b->trial->count, 1);
     out->times[out->time_count++] = (lks_op_time){.pass = name,
                                                   .runs = times,
                                                   .median = b->time[times / 2],
@@ -243,7 +244,7 @@ static lks_status time_pass(bench *b, lki_phase pass, const char *name, lks_op_r
 static void fill_tensors(bench *b)
 {
     const lki_trial *t = b->trial;
-    const bool by_rows = b->stage.plan->kernel->rows != NULL;
+    const bool by_rows = b->stage.plan->by_rows;
     for (int i = 0; i < LKI_MAX_IN; i++) {
         b->tensors.in[i] = t->in[i];
         b->tensors.d_in[i] = b->result.d_in[i];
@@ -257,22 +258,29 @@ static void fill_tensors(bench *b)
 
 static lks_status open_stage(bench *b, const lki_kernel *kernel, int64_t slice)
 {
-    LKI_TRY(lki_trial_stage_open(b->trial, kernel, &b->trial->cluster, slice, 0, &b->stage));
+    b->trial->by_rows = true; /* but of what runs whole */
+    const lks_status status = lki_trial_stage_open(b->trial, kernel, &b->trial->cluster, slice, 0,
+                                                   &b->stage);
+    b->trial->by_rows = false;
+    LKI_TRY(status);
     fill_tensors(b);
     return LKS_OK;
 }
 
-/* Where a gradient can be formed by rows, its error. */
-static void check_rows(bench *b, const lki_trial_result *ref, const lki_bounds *bound,
-                       lks_op_report *out)
+/* Where a gradient can be formed by rows, its error. Rows may read what backward has left. */
+static lks_status check_rows(bench *b, const lki_trial_result *ref, const lki_bounds *bound,
+                             lks_op_report *out)
 {
     const lki_node *node = lki_trial_first(b->trial);
-    if (b->stage.plan->kernel->rows == NULL) return;
-    run_rows(b->trial, &b->stage, &b->result);
+    if (!b->stage.plan->by_rows) return LKS_OK;
+    LKI_TRY(run_pass(b, LKI_PHASE_FORWARD));
+    LKI_TRY(run_pass(b, LKI_PHASE_BACKWARD));
+    LKI_TRY(run_pass(b, LKI_PHASE_ROWS));
     for (int i = 0; i < node->param_count; i++)
         check_op_compare(out, "gradient of %s by rows", node->param[i].suffix, 0,
                          b->result.d_param[i], ref->d_param[i], bound->d_param[i],
                          lki_trial_param_elements(b->trial, i));
+    return LKS_OK;
 }
 
 /* The errors on such numbers; leaves the stage open. */
@@ -289,8 +297,8 @@ static lks_status check_op_check(bench *b, const lki_backend *backend, const lki
     compare_all(t, &b->result, &expected, &bound, out);
     t->memory = backend->memory; /* behind ref */
     const unsigned saved = lki_float_enter();
-    const lks_status status = open_stage(b, kernel, out->slice);
-    if (status == LKS_OK) check_rows(b, &expected, &bound, out);
+    lks_status status = open_stage(b, kernel, out->slice);
+    if (status == LKS_OK) status = check_rows(b, &expected, &bound, out);
     lki_float_leave(saved);
     return status;
 }
@@ -301,7 +309,7 @@ static lks_status time_passes(bench *b, lks_op_report *out)
     snprintf(out->algorithm, sizeof out->algorithm, "%s", plan->needs.algorithm);
     LKI_TRY(time_pass(b, LKI_PHASE_FORWARD, "forward", out));
     if (plan->kernel->backward != NULL) LKI_TRY(time_pass(b, LKI_PHASE_BACKWARD, "backward", out));
-    if (plan->kernel->rows != NULL) LKI_TRY(time_pass(b, LKI_PHASE_ROWS, "rows", out));
+    if (plan->by_rows) LKI_TRY(time_pass(b, LKI_PHASE_ROWS, "rows", out));
     out->peak = lki_peak(b->seconds);
     return LKS_OK;
 }

@@ -26,6 +26,8 @@ typedef struct lki_trial {
     int64_t position;      /* of the first in the global batch */
     uint64_t step, key;
     bool training;
+    bool
+        by_rows; /* of a kernel that may: its backward leaves gradients of parameters to its rows */
     /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */
     void *in[LKI_MAX_CLUSTER_IN];
     lks_mix *mix;
@@ -79,7 +81,8 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size);
 typedef struct lki_trial_stage {
     lki_plan *plan;
     void *packed, *saved, *replica, *sums;
-    void *met; /* NULL: replicas do not meet in it */
+    void *factor[LKI_MAX_FACTORS]; /* of a plan by rows */
+    void *met;                     /* NULL: replicas do not meet in it */
     void *workspace;
     void *buffer[LKI_MAX_BUFFER]; /* where the kernel finds them */
 } lki_trial_stage;

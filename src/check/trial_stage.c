@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "check/trial_memory.h"
 #include "program/program.h"
+#include "program/rows.h"
 
 enum { PREPARE_PARTS = 3 /* as by three workers */ };
 
@@ -22,6 +23,9 @@ static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
     LKI_TRY(lki_trial_scratch(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
     LKI_TRY(lki_trial_scratch(t, &out->replica, needs->replica_bytes));
     LKI_TRY(lki_trial_scratch(t, &out->sums, needs->sums_bytes));
+    for (int i = 0; i < LKI_MAX_FACTORS; i++)
+        LKI_TRY(lki_trial_scratch(t, &out->factor[i],
+                                  lki_times(needs->factor_bytes[i], (size_t)t->count)));
     const lki_node *counted = out->plan->cluster.counted;
     if (counted != NULL && counted->meets > 0)
         LKI_TRY(lki_trial_scratch(t, &out->met, (size_t)counted->meets * sizeof(double)));
@@ -55,6 +59,7 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     plan->slice = slice;
     plan->batch = plan->share = t->count;
     plan->random_key = t->key;
+    plan->by_rows = t->by_rows && lki_may_form_rows(plan);
     for (int i = 0; i < cluster->in_count; i++)
         plan->d_in_wanted[i] = lki_trial_gives_gradient(cluster, i) && !(skip_in >> i & 1u);
     LKI_TRY(lki_plan_make(plan));
@@ -132,6 +137,12 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
     }
     if (t->mix != NULL) args.mix = (const lks_mix *)lki_trial_there(t, t->mix) + first;
     find_params(t, cluster, args.param);
+    for (int i = 0; i < LKI_MAX_FACTORS; i++) {
+        char *there = lki_trial_there(t, stage->factor[i]);
+        if (stage->plan->needs.factor_bytes[i] > 0)
+            args.factor[i] = (float *)(void *)(there +
+                                               stage->plan->needs.factor_bytes[i] * (size_t)first);
+    }
     for (int i = 0; i < LKI_MAX_SLOTS; i++)
         args.d_param[i] = lki_trial_there(t, tensors->d_param[i]);
     return args;

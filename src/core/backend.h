@@ -142,6 +142,8 @@ typedef struct lki_needs {
     unsigned apply_in, side_in, late_in;
     int64_t
         columns; /* of rows: workers are better given so many elements of all rows than some rows; 0: not */
+    /* Of a plan by rows, of a sample: what backward leaves for rows in the place of d_out. 0: nothing. */
+    size_t factor_bytes[LKI_MAX_FACTORS];
     size_t
         state_bytes; /* of a kernel that follows: of a sample, what positions leave for those behind them */
     char algorithm[48]; /* for people */
@@ -159,6 +161,7 @@ typedef struct lki_plan {
     int64_t batch; /* the most samples of all replicas together, which rows has in one call, */
     int64_t share; /* and of one replica */
     bool frugal;   /* memory before time: what can be formed again is not kept */
+    bool by_rows;  /* gradients of parameters are formed by the kernel's rows */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
     uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;
@@ -190,6 +193,8 @@ typedef struct lki_args {
     /* NULL: formed by rows, later; or of a frozen node. Written with the replica's last piece, or by finish_backward: until
      * then it is another stage's. */
     float *d_param[LKI_MAX_SLOTS];
+    float *factor
+        [LKI_MAX_FACTORS]; /* in backward, of a plan by rows: needs.factor_bytes of each sample */
     bool
         add_param; /* of an embedding: add to d_param[0], which a tied layer behind it has written */
     void *const *buffer; /* running statistics of cluster.counted: read only */
@@ -250,8 +255,11 @@ typedef struct lki_kernel {
     lks_status (*give)(const lki_plan *plan, const lki_args *args);
     lks_status (*give_backward)(const lki_plan *plan, const lki_args *args);
     /* NULL: gradients of parameters are formed by replica. Otherwise backward leaves d_param alone
-     * where it is NULL, and rows needs in[0] and d_out of all replicas kept. */
+     * where it is NULL, and rows needs in[0], and d_out or its factors, of all replicas kept. */
     void (*rows)(const lki_plan *plan, const lki_rows *rows);
+    /* Why a plan, which is not made yet, is not by rows, for people; its result NULL: it may be. A rule of shapes and switches.
+     * NULL: every plan may be. */
+    const char *(*no_rows)(const lki_plan *plan);
     /* in[0] are tokens: rows that none of them names have the gradient 0, and rows takes lists of rows. */
     bool lists;
 } lki_kernel;

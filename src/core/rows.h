@@ -1,11 +1,13 @@
-/* What a kernel that forms gradients by rows is asked for (lki_kernel.rows). */
+/* What a kernel forms gradients by rows of, and for whom (lki_kernel.rows). */
 #ifndef LKI_CORE_ROWS_H
 #define LKI_CORE_ROWS_H
 
 #include "numeric/tree.h"
 
-/* Of a parameter, that no two workers pack at a time: they share lines. */
-enum { LKI_PACKED_ROWS = 16 };
+enum {
+    LKI_PACKED_ROWS = 16, /* of a parameter, that no two workers pack at a time: they share lines */
+    LKI_MAX_FACTORS = 3,  /* arrays that backward leaves for rows */
+};
 
 /* A gradient by rows: sums over replicas for rows [row_first, row_first + row_count) of the first dimension
  * of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one
@@ -13,8 +15,10 @@ enum { LKI_PACKED_ROWS = 16 };
  * replicas first .. last-1 there are the sums of their maximal nodes, those that have samples: one for
  * all, where these are all replicas. Of tokens `in` is int32_t. */
 typedef struct lki_rows {
-    const float *in;      /* [samples][elements of in[0]], from those of replica `first` on */
-    const float *d_out;   /* [samples][elements of out] */
+    const float *in;    /* [samples][elements of in[0]], from those of replica `first` on */
+    const float *d_out; /* [samples][elements of out]; NULL where the kernel leaves factors, */
+    const float
+        *factor[LKI_MAX_FACTORS]; /* from those of the first sample on (lki_needs.factor_bytes) */
     const int64_t *start; /* [replicas + 1]: replica r has samples start[r] .. start[r + 1] - 1 */
     int64_t replicas;     /* of the tree */
     int64_t first, last;  /* those whose samples are here */
@@ -32,9 +36,9 @@ typedef struct lki_rows {
     /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
     void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
                 const float *sums);
-    /* Sums of elements [first, first + count) of the first slot, and of as many at each of `rows` places `step` further,
+    /* Sums of elements [first, first + count) of the parameter in this slot, and of as many at each of `rows` places `step` further,
      * follow soon: what takes them may fetch what it needs, which lies where no processor foresees it. NULL: need not be told. */
-    void (*soon)(void *user, int64_t first, int64_t count, int64_t rows, int64_t step);
+    void (*soon)(void *user, int slot, int64_t first, int64_t count, int64_t rows, int64_t step);
     void *user;
 } lki_rows;
 

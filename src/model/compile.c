@@ -192,7 +192,7 @@ static lks_status add_weight(lks_model *model, int s, int slot)
     weight->trained = stage->backward && !weight->frozen;
     stage->d_param[slot] = -1;
     LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
-    if (!stage->backward || stage->by_rows || !lki_program_forms(&model->program, owner))
+    if (!stage->backward || stage->plan->by_rows || !lki_program_forms(&model->program, owner))
         return LKS_OK;
     weight->offset = stage->d_param[slot] = place_gradient(model, weight->count);
     return LKS_OK;

@@ -220,7 +220,7 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
              stage->cluster->param_count == 0                  ? ""
              : !lki_program_forms_any(program, stage->cluster) ? "frozen"
              : !stage->backward                                ? ""
-             : stage->by_rows                                  ? "by rows"
+             : stage->plan->by_rows                            ? "by rows"
                                                                : "by replica",
              stage->backward ? needs->saved_bytes : 0);
     size_t used = (size_t)snprintf(text, sizeof text, "%s (%s):", stage->impl->name,
@@ -230,6 +230,13 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
                                  stage->cluster->node[i]->name);
     write_wrapped(to, head, text);
     snprintf(head, sizeof head, "%*s", PLAN_INDENT, "");
+    const char *why = stage->backward && !stage->plan->by_rows && stage->kernel->no_rows != NULL
+                          ? stage->kernel->no_rows(stage->plan)
+                          : NULL;
+    if (why != NULL) {
+        snprintf(text, sizeof text, "not by rows: %s", why);
+        write_wrapped(to, head, text);
+    }
     for (const lki_refusal *r = stage->refused; r != NULL; r = r->next) {
         snprintf(text, sizeof text, "not %s: %s", r->impl->name, r->why);
         write_wrapped(to, head, text);

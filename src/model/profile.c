@@ -127,7 +127,7 @@ static lki_cost stage_cost(const lks_model *model, const lki_stage *stage, lki_p
                            int64_t calls)
 {
     const lki_profile *profile = model->profile;
-    lki_cost cost = lki_cost_of(stage->plan, pass, stage->by_rows, profile->samples, calls);
+    lki_cost cost = lki_cost_of(stage->plan, pass, profile->samples, calls);
     if (pass == LKI_PHASE_UPDATE) cost.bytes = update_bytes(model, stage);
     if (pass == LKI_PHASE_UPDATE || pass == LKI_PHASE_PREPARE) cost.bytes *= (double)profile->steps;
     return cost;

@@ -129,10 +129,11 @@ static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, in
 }
 
 /* What update_apply() reads and writes. */
-static void rows_soon(void *user, int64_t first, int64_t count, int64_t rows, int64_t step)
+static void rows_soon(void *user, int slot, int64_t first, int64_t count, int64_t rows,
+                      int64_t step)
 {
     const rows_target *target = user;
-    const lki_weight *weight = &target->model->weight[target->stage->weight[0]];
+    const lki_weight *weight = &target->model->weight[target->stage->weight[slot]];
     if (lki_sums_across(target->model)) return; /* sums are kept, not used */
     for (int64_t r = 0; r < rows; r++, first += step)
         for (int64_t i = first; i < first + count; i += 16) {
@@ -142,14 +143,6 @@ static void rows_soon(void *user, int64_t first, int64_t count, int64_t rows, in
         }
 }
 
-/* The same of the samples of all ranks. */
-static const float *kept_of_all(const lks_model *model, int value)
-{
-    const lki_value *v = &model->program.value[value];
-    return (const float *)(void *)(v->place == LKI_AT_BATCH_X ? model->common->x
-                                                              : model->pass.all + v->all_offset);
-}
-
 void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
 {
     const lki_program *program = &model->program;
@@ -157,6 +150,8 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
     part->in = lki_update_kept(model, stage->in[0]);
     part->d_out = lki_update_kept(model, stage->d_out);
+    for (int i = 0; i < LKI_MAX_FACTORS; i++)
+        part->factor[i] = lki_update_kept(model, stage->factor[i]);
     part->start = model->share_start;
     part->replicas = program->replicas;
     part->first = lki_averages(model) ? 0 : model->pass.first;
@@ -170,8 +165,6 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
         part->packed = program->packed + stage->packed_offset;
     }
     if (model->common != NULL) {
-        part->in = kept_of_all(model, stage->in[0]);
-        part->d_out = kept_of_all(model, stage->d_out);
         part->first = 0;
         part->last = program->replicas;
     }

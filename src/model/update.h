@@ -31,12 +31,17 @@ void lki_update_sums(lks_model *model, int worker, const lki_stretch *stretch, i
 /* Of rows [first, first + count) of a stage, or of those that are there in such places, the worker's part of the sums of
  * this rank's nodes. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
-/* A value of the program that is kept for all replicas of this rank. */
+/* A value of the program that is kept for all replicas of this rank, or of all ranks that have parameters in common; NULL: one
+ * that is not. */
 static inline const float *lki_update_kept(const lks_model *model, int value)
 {
+    if (value == LKI_NO_VALUE) return NULL;
     const lki_value *v = &model->program.value[value];
-    return v->place == LKI_AT_BATCH_X ? model->pass.x
-                                      : (const float *)(void *)(model->program.kept + v->offset);
+    if (v->place == LKI_AT_BATCH_X)
+        return model->common != NULL ? (const void *)model->common->x : model->pass.x;
+    if (v->place != LKI_AT_KEPT) return NULL;
+    return (const float *)(const void *)(model->common != NULL ? model->pass.all + v->all_offset
+                                                               : model->program.kept + v->offset);
 }
 /* The rows and columns of `part`, whose other members are filled in. */
 void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);

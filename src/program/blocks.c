@@ -78,7 +78,7 @@ static size_t largest_block(const cut *cuts, int stages)
 
 lki_span lki_program_span(const lki_program *program, const lki_stage *stage)
 {
-    const bool by_replica = stage->backward && !stage->by_rows &&
+    const bool by_replica = stage->backward && !stage->plan->by_rows &&
                             lki_program_forms_any(program, stage->cluster);
     const lki_span span = stage->kernel->span;
     if (!by_replica) return span;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "numeric/random.h"
 #include "program/program.h"
+#include "program/rows.h"
 
 /* What is known of a node before stages are made. */
 typedef struct mark {
@@ -191,6 +192,12 @@ static lks_status note_overlaps(const choice *c, const lki_impl *taker, const lk
     return LKS_OK;
 }
 
+static bool can_form_rows(const lki_stage *stage)
+{
+    return stage->cluster->in[0]->dtype != LKS_U8 && !stage->tied &&
+           !lki_cluster_is_tied(stage->cluster) && lki_may_form_rows(stage->plan);
+}
+
 static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_cluster *cluster)
 {
     lki_program *program = c->program;
@@ -221,9 +228,8 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
         stage->plan->d_in_wanted[i] = stage->backward &&
                                       c->marks[cluster->in[i]->node->index].learns;
     stage->tied = tail->tied != NULL && c->marks[tail->tied->index].to_loss;
-    stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
-                     cluster->in[0]->dtype != LKS_U8 && lki_program_forms_any(program, cluster) &&
-                     !stage->tied && !lki_cluster_is_tied(cluster);
+    stage->plan->by_rows = stage->backward && !program->by_replica &&
+                           lki_program_forms_any(program, cluster) && can_form_rows(stage);
     program->stages++;
     return LKS_OK;
 }

@@ -14,8 +14,7 @@ double lki_cost_parameter_bytes(const lki_cluster *cluster)
     return bytes;
 }
 
-lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t samples,
-                     int64_t calls)
+lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, int64_t samples, int64_t calls)
 {
     const lki_cluster *cluster = &plan->cluster;
     const double out = tensor_bytes(&lki_cluster_tail(cluster)->out);
@@ -29,7 +28,7 @@ lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t
     for (int i = 0; i < cluster->count; i++) once += 2.0 * (double)cluster->node[i]->multiply_adds;
     once *= (double)samples;
 
-    const bool sums = parameters > 0 && !by_rows;
+    const bool sums = parameters > 0 && !plan->by_rows;
     const unsigned reads = plan->needs.reads;
     lki_cost cost = {0};
     switch (pass) {

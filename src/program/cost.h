@@ -10,10 +10,9 @@ typedef struct lki_cost {
     double bytes; /* read and written at least: values once a sample, parameters once a call */
 } lki_cost;
 
-/* FORWARD, BACKWARD and ROWS, and what PREPARE does in one call. With `by_rows`, BACKWARD leaves
+/* FORWARD, BACKWARD and ROWS, and what PREPARE does in one call. Of a plan by rows BACKWARD leaves
  * gradients of parameters alone. */
-lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t samples,
-                     int64_t calls);
+lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, int64_t samples, int64_t calls);
 
 /* Of all parameters of the cluster. */
 double lki_cost_parameter_bytes(const lki_cluster *cluster);

@@ -56,6 +56,11 @@ static void make_values(lki_program *program)
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
         stage->saved = stage->replica = stage->sums = LKI_NO_VALUE;
+        for (int i = 0; i < LKI_MAX_FACTORS; i++)
+            stage->factor[i] = needs->factor_bytes[i] > 0
+                                   ? add_value(program, LKI_AT_KEPT, needs->factor_bytes[i], name,
+                                               "factor")
+                                   : LKI_NO_VALUE;
         if (needs->saved_bytes > 0)
             stage->saved = add_value(program, LKI_AT_COHORT, needs->saved_bytes, name, "saved");
         if (needs->replica_bytes > 0)
@@ -78,10 +83,11 @@ static void keep_for_rows(lki_program *program)
 {
     for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
-        if (!stage->by_rows) continue;
+        if (!stage->plan->by_rows) continue;
         lki_value *in = &program->value[stage->in[0]];
         if (in->place == LKI_AT_COHORT) in->place = LKI_AT_KEPT;
-        if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
+        if (stage->d_out != LKI_NO_VALUE && stage->factor[0] == LKI_NO_VALUE)
+            program->value[stage->d_out].place = LKI_AT_KEPT;
     }
 }
 
@@ -216,8 +222,8 @@ static void place_locals(lki_program *program, bool *placed)
 lks_status lki_program_place_values(lki_program *program)
 {
     const size_t nodes = (size_t)program->graph->count;
-    /* At most: out and gradient of a node; saved, replica and sums of a stage; copies of out and saved. */
-    const size_t most = 7 * nodes;
+    /* At most: out and gradient of a node; saved, replica, sums and factors of a stage; copies of out and saved. */
+    const size_t most = (7 + LKI_MAX_FACTORS) * nodes;
     void *memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, most * sizeof(lki_value), "values"));
     program->value = memory;

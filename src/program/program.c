@@ -158,6 +158,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
         args->in[i] = address(program, pass, local, stage->in[i], at);
     if (stage->needs_target && pass->mix != NULL)
         args->mix = pass->mix + (args->position - pass->begin);
+    for (int i = 0; i < LKI_MAX_FACTORS; i++)
+        args->factor[i] = (float *)(void *)address(program, pass, local, stage->factor[i], at);
     for (int i = 0; i < LKI_MAX_SLOTS; i++) args->param[i] = stage->param[i];
     const lki_node *counted = stage->cluster->counted;
     if (counted != NULL && counted->stats > 0)
@@ -221,7 +223,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
     args.add_param = stage->tied;
-    const bool sums = !stage->by_rows && pass->wanted != LKI_WANT_INPUTS;
+    const bool sums = !stage->plan->by_rows && pass->wanted != LKI_WANT_INPUTS;
     const int64_t *place = local->joins != NULL ? stage->d_joined : stage->d_param;
     for (int i = 0; i < stage->cluster->param_count && sums; i++)
         args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + place[i] : NULL;

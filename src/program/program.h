@@ -121,8 +121,8 @@ typedef struct lki_stage {
     int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
     int out, d_out, saved, replica, sums;
+    int factor[LKI_MAX_FACTORS];
     bool backward; /* takes part in backward */
-    bool by_rows;  /* gradients of its parameters are formed by rows */
     bool tied; /* an embedding whose weight a later stage has: adds its gradient to that one's */
     bool needs_target; /* left out of predictions */
     bool opens;        /* a block */

@@ -12,12 +12,13 @@
  * must change no bit. Not the output, which the caller reads, nor tokens.
  */
 #include "program/program.h"
+#include "program/rows.h"
 
 static bool read_by_rows(const lki_program *program, int value)
 {
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
-            if (program->stage[s].in[i] == value && program->stage[s].kernel->rows != NULL)
+            if (program->stage[s].in[i] == value && lki_may_form_rows(program->stage[s].plan))
                 return true;
     return false;
 }

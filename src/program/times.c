@@ -135,6 +135,8 @@ static void touch_backward(lki_program *program, const lki_stage *stage)
     if (reads_output(stage)) touch_back(program, stage, stage->out);
     touch_back(program, stage, stage->d_out);
     touch(program, stage->sums, program->part[stage->first].back);
+    for (int i = 0; i < LKI_MAX_FACTORS; i++)
+        touch(program, stage->factor[i], program->part[stage->first].back);
     if (!stage->backward) return;
     touch_back(program, stage, stage->saved);
     touch_back(program, stage, stage->replica);

@@ -82,7 +82,7 @@ static void borrow(const lks_model *model, lki_program *program)
         const lki_stage *from = &model->program.stage[s];
         lki_stage *to = &program->stage[s];
         assert_ptr_equal(to->impl, from->impl);
-        assert_int_equal(to->by_rows, from->by_rows);
+        assert_int_equal(to->plan->by_rows, from->plan->by_rows);
         memcpy(to->weight, from->weight, sizeof to->weight);
         memcpy(to->param, from->param, sizeof to->param);
         memcpy(to->d_param, from->d_param, sizeof to->d_param);
@@ -193,7 +193,7 @@ static void run_rows(problem *p, int holder, process *it, const int64_t *start)
         .p = p, .first = it->pass.first, .last = it->pass.last, .array = own->memory};
     for (int s = 0; s < it->program.stages; s++) {
         const lki_stage *stage = target.stage = &it->program.stage[s];
-        if (!stage->by_rows) continue;
+        if (!stage->plan->by_rows) continue;
         const lki_rows rows = {.in = in_pass(it, stage->in[0]),
                                .d_out = in_pass(it, stage->d_out),
                                .start = start,

@@ -89,9 +89,9 @@ static void who_is_done_takes_the_parts_of_others(void **state)
         lki_stage *stage = &program->stage[s];
         before[s] = stage->kernel;
         kernels[s] = *stage->kernel;
-        if (stage->by_rows) kernels[s].rows = count_rows;
-        by_rows += stage->by_rows;
-        for (int p = 0; p < stage->cluster->param_count && stage->by_rows; p++)
+        if (stage->plan->by_rows) kernels[s].rows = count_rows;
+        by_rows += stage->plan->by_rows;
+        for (int p = 0; p < stage->cluster->param_count && stage->plan->by_rows; p++)
             all += n.m.model->weight[stage->weight[p]].count;
         if (strcmp(lki_cluster_head(stage->cluster)->name, "conv") == 0)
             kernels[s].backward = wait_for_rows;

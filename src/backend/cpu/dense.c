@@ -106,11 +106,13 @@ static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t fi
 }
 
 /* Asks for where they go. */
-static void cpu_dense_soon(void *user, int64_t first, int64_t count, int64_t rows, int64_t step)
+static void cpu_dense_soon(void *user, int slot, int64_t first, int64_t count, int64_t rows,
+                           int64_t step)
 {
     float *const *d_param = user;
     for (int64_t r = 0; r < rows; r++, first += step)
-        for (int64_t i = first; i < first + count; i += 16) __builtin_prefetch(d_param[0] + i, 1);
+        for (int64_t i = first; i < first + count; i += 16)
+            __builtin_prefetch(d_param[slot] + i, 1);
 }
 
 /* Of one row each element is one product, which is written where it belongs. */

@@ -19,7 +19,7 @@ static void *take(lki_common *common, size_t bytes)
 static bool reads_x(const lki_program *program)
 {
     for (int s = 0; s < program->stages; s++)
-        if (program->stage[s].by_rows &&
+        if (program->stage[s].plan->by_rows &&
             program->value[program->stage[s].in[0]].place == LKI_AT_BATCH_X)
             return true;
     return false;

@@ -64,7 +64,7 @@ static int rows_segment(const lks_model *model)
     for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
         const int own = program->part[stage->first].segment;
-        if (stage->by_rows && own < least) least = own;
+        if (stage->plan->by_rows && own < least) least = own;
     }
     return least < program->segments ? least : -1;
 }
@@ -145,7 +145,7 @@ void lki_rows_part(lks_model *model, int worker, int64_t number)
     int s = 0;
     grid g;
     for (;; s++) {
-        if (!model->program.stage[s].by_rows) continue;
+        if (!model->program.stage[s].plan->by_rows) continue;
         g = grid_of(model, &model->program.stage[s]);
         if (number < parts_of(g)) break;
         number -= parts_of(g);
@@ -162,7 +162,7 @@ int64_t lki_rows_parts(const lks_model *model)
 {
     int64_t all = 0;
     for (int s = 0; s < model->program.stages; s++)
-        if (model->program.stage[s].by_rows)
+        if (model->program.stage[s].plan->by_rows)
             all += parts_of(grid_of(model, &model->program.stage[s]));
     return all;
 }

@@ -30,6 +30,7 @@ size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
 /* Where we are in the replicas up to `end`, and the nodes of the tree that wait: node i covers replicas
  * [bound[i], bound[i + 1]); absent nodes need no place on the stack. */
 typedef struct cursor {
+    const lki_dense_shape *shape;
     const lki_rows *rows;
     int64_t end;
     int64_t step;          /* segments begin at places that are multiples of it */
@@ -59,7 +60,8 @@ static int finish_replica(cursor *c, bool present)
 
 static int64_t samples_of(const cursor *c)
 {
-    return c->rows->start[c->replica + 1] - c->rows->start[c->replica];
+    return rows_start(c->shape, c->rows, c->replica + 1) -
+           rows_start(c->shape, c->rows, c->replica);
 }
 
 /* Replicas without samples, from the current one on. */
@@ -241,8 +243,11 @@ static const float *next_x(const block *b)
 static void run_columns(block *b)
 {
     const bool bf16 = b->shape->bf16;
-    cursor c = {
-        .rows = b->rows, .end = b->node.hi, .replica = b->node.lo, .step = bf16 ? BF16_TERMS : 1};
+    cursor c = {.shape = b->shape,
+                .rows = b->rows,
+                .end = b->node.hi,
+                .replica = b->node.lo,
+                .step = bf16 ? BF16_TERMS : 1};
     for (b->sample = 0; b->sample < b->total; b->sample += b->samples) {
         b->segments = next_segments(&c, b->space->segment, &b->samples, &b->places);
         b->last = b->sample + b->samples == b->total;
@@ -264,15 +269,16 @@ static bool vector_rows_bias_sum(const lki_dense_shape *s, const lki_rows *rows,
                                  int64_t n, int64_t lo, int64_t hi, vf *out)
 {
     if (hi - lo == 1) {
-        const int64_t here = rows->start[rows->first];
+        const int64_t here = rows_start(s, rows, rows->first);
+        const int64_t begin = rows_start(s, rows, lo), end = rows_start(s, rows, hi);
         vd low = {0}, high = {0};
-        for (int64_t i = rows->start[lo]; i < rows->start[hi]; i++) {
+        for (int64_t i = begin; i < end; i++) {
             const vf dy = vf_get(rows->d_out + (i - here) * s->units + u, n);
             low += vf_low(dy);
             high += vf_high(dy);
         }
         *out = vf_flush(vf_join(low, high));
-        return rows->start[lo] < rows->start[hi];
+        return begin < end;
     }
     const int64_t middle = lki_tree_split(lo, hi);
     vf right;
@@ -344,8 +350,8 @@ void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows 
     block b = {.shape = shape, .rows = rows, .space = rows->workspace};
     for (int64_t at = rows->first; at < rows->last; at = b.node.hi) {
         b.node = lki_tree_maximal(rows->replicas, at, rows->last);
-        b.begin = rows->start[at] - rows->start[rows->first];
-        b.total = rows->start[b.node.hi] - rows->start[at];
+        b.begin = rows_start(shape, rows, at) - rows_start(shape, rows, rows->first);
+        b.total = rows_start(shape, rows, b.node.hi) - rows_start(shape, rows, at);
         if (b.total > 0) run_node(&b);
     }
 }

@@ -68,6 +68,12 @@ typedef struct block {
     bool masks; /* masks_rows.c */
 } block;
 
+/* Where the rows of x and d_y of replica r begin, in the whole batch. */
+INLINE int64_t rows_start(const lki_dense_shape *shape, const lki_rows *rows, int64_t r)
+{
+    return shape->positions > 0 ? shape->positions * rows->start[r] : rows->start[r];
+}
+
 /* Floats from panel to panel: a line more than the samples take, as lines that are a multiple of
  * 4,096 bytes apart would push each other out of the cache. */
 INLINE int64_t panel_floats(const block *b)
@@ -99,7 +105,7 @@ INLINE void rows_soon(const block *b, int64_t row, int64_t rows, int64_t k, int6
 {
     const int64_t inputs = b->shape->inputs, left = b->columns - k;
     if (b->rows->soon == NULL || !b->last || b->shape->units * inputs < LARGE_WEIGHT) return;
-    b->rows->soon(b->rows->user, (b->row + row) * inputs + b->column + k,
+    b->rows->soon(b->rows->user, 0, (b->row + row) * inputs + b->column + k,
                   left < columns ? left : columns, rows, inputs);
 }
 

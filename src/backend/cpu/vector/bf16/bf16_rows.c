@@ -18,7 +18,7 @@ static int64_t node_places(const block *b)
 {
     int64_t all = 0;
     for (int64_t r = b->node.lo; r < b->node.hi; r++)
-        all += bf16_whole(b->rows->start[r + 1] - b->rows->start[r]);
+        all += bf16_whole(rows_start(b->shape, b->rows, r + 1) - rows_start(b->shape, b->rows, r));
     return all;
 }
 
