@@ -76,6 +76,35 @@ static void every_operation_is_good(void **state)
         }
 }
 
+/* With few positions and many units. */
+static void recurrent_layers_are_good_by_rows(void **state)
+{
+    lks_tensor *(*const make[])(lks_graph * graph, lks_tensor * x,
+                                const lks_recurrent_opts *opts) = {lks_rnn, lks_lstm, lks_gru};
+    (void)state;
+    for (int b = 0; lkt_registered()[b] != NULL; b++)
+        for (int i = 0; i < 3; i++) {
+            lks_context *context;
+            lks_graph *graph;
+            lks_op_report report;
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_registered()[b]->name}));
+            LKT_OK(lks_graph_create(&graph, context));
+            lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(3, 21)});
+            lks_tensor *y = make[i](graph, x, &(lks_recurrent_opts){.hidden = 37});
+            LKT_OK(lks_graph_status(graph));
+            const lki_kernel *kernel =
+                lki_impl_alone(lkt_registered()[b], y->node, &(lki_switches){0})->kernel;
+            LKT_OK(lks_op_check(&report, context, y, 5, SECONDS));
+            assert_true(report.good);
+            assert_int_equal(reported(&report, "gradient of bias_hh_l0 by rows"),
+                             kernel->rows != NULL);
+            check_report(y->node, kernel, &report);
+            lks_graph_destroy(graph);
+            lks_context_destroy(context);
+        }
+}
+
 /* A row is the farthest element; the report is not good where one is outside. */
 static void what_is_no_operation_is_refused(void **state)
 {
@@ -204,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_is_good),
         cmocka_unit_test(a_sum_without_blocks_is_seen),
+        cmocka_unit_test(recurrent_layers_are_good_by_rows),
         cmocka_unit_test(what_is_no_operation_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(lines_are_printed),
