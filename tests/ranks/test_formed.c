@@ -1,16 +1,16 @@
 /*
- * Gradients of recurrent layers that are formed by rows have the bits of those that are formed by replica: masked layers, in both
- * directions, several, with carried state, in short batches, whatever forms or keeps gradients, with any workers, ranks and
- * instructions.
+ * Gradients of recurrent layers, and of dense layers of positions, that are formed by rows have the bits of those that are
+ * formed by replica: masked layers, in both directions, several, with carried state, in short batches, whatever forms or keeps
+ * gradients, with any workers, ranks and instructions.
  */
 #include "base/check.h"
 #include "cpu/vectors.h"
 #include "support/ranks/small.h"
 #include "support/runs.h"
 
-enum { BATCH = 11, SHORT = 7, CONTEXT = 4, WORDS = 19, CLASSES = 3, STEPS = 4 };
+enum { BATCH = 11, SHORT = 7, CONTEXT = 4, WORDS = 130, CLASSES = 3, STEPS = 4 };
 
-static int32_t token[2 * BATCH][CONTEXT], label[2 * BATCH];
+static int32_t token[2 * BATCH][CONTEXT], next[2 * BATCH][CONTEXT], label[2 * BATCH];
 
 /* Some samples end before their last position: what follows is padding. */
 static int fill(void **state)
@@ -18,8 +18,10 @@ static int fill(void **state)
     lkt_random random = {.state = 17};
     (void)state;
     for (int i = 0; i < 2 * BATCH; i++) {
-        for (int t = 0; t < CONTEXT; t++)
+        for (int t = 0; t < CONTEXT; t++) {
             token[i][t] = t > i % 5 ? 0 : (int32_t)lkt_random_below(&random, WORDS);
+            next[i][t] = t > i % 5 ? LKS_NO_CLASS : (int32_t)lkt_random_below(&random, WORDS);
+        }
         label[i] = (int32_t)lkt_random_below(&random, CLASSES);
     }
     return 0;
@@ -27,7 +29,7 @@ static int fill(void **state)
 
 /* ---------------------------------------------------------------- what is trained */
 
-typedef enum kind { MASKED, CARRIED, FROZEN, NETS } kind;
+typedef enum kind { MASKED, CARRIED, FROZEN, LANGUAGE, NETS } kind;
 static kind now;
 
 /* Each with fewer numbers of a batch than two gradients of its weights. */
@@ -49,10 +51,12 @@ static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
         m->graph,
         &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = WORDS});
     x = lks_embedding(m->graph, x, &(lks_embedding_opts){.units = 30, .masked = true});
-    x = lks_select(m->graph, layers(m->graph, x), &(lks_select_opts){.position = -1});
-    x = lks_dense(m->graph, x, &(lks_dense_opts){.units = CLASSES});
-    m->loss = lks_cross_entropy(m->graph, x,
-                                lks_target(m->graph, &(lks_target_opts){.classes = CLASSES}), NULL);
+    x = layers(m->graph, x);
+    if (now != LANGUAGE) x = lks_select(m->graph, x, &(lks_select_opts){.position = -1});
+    x = lks_dense(m->graph, x, &(lks_dense_opts){.units = now == LANGUAGE ? WORDS : CLASSES});
+    lks_target_opts wanted = {.classes = CLASSES};
+    if (now == LANGUAGE) wanted = (lks_target_opts){.classes = WORDS, .shape = LKS_SHAPE(CONTEXT)};
+    m->loss = lks_cross_entropy(m->graph, x, lks_target(m->graph, &wanted), NULL);
     LKI_TRY(lks_graph_status(m->graph));
     opts.global_batch = BATCH;
     opts.replicas = 5;
@@ -68,7 +72,7 @@ static lks_status train(lkt_small *m, uint64_t *hash)
 {
     for (int i = 0; i < STEPS; i++) {
         const lks_batch batch = {.x = token[i % 2 * BATCH],
-                                 .y = &label[i % 2 * BATCH],
+                                 .y = now == LANGUAGE ? next[i % 2 * BATCH] : &label[i % 2 * BATCH],
                                  .count = i % 2 == 1 && now != CARRIED ? SHORT : BATCH,
                                  .continues = i % 2 == 1 && now == CARRIED};
         LKI_TRY(lks_model_step(m->model, &batch, .05, NULL));
@@ -76,14 +80,15 @@ static lks_status train(lkt_small *m, uint64_t *hash)
     return lks_model_hash(m->model, hash);
 }
 
-/* Recurrent layers whose gradients are formed by rows, or by replica. */
-static int recurrent_layers(const lks_model *model, bool by_rows)
+/* Layers of positions whose gradients are formed by rows, or by replica. */
+static int layers_formed(const lks_model *model, bool by_rows)
 {
     int count = 0;
     for (int s = 0; s < model->program.stages; s++) {
         const lki_plan *plan = model->program.stage[s].plan;
         const lki_op_id op = lki_cluster_head(&plan->cluster)->op;
-        count += (op == LKI_OP_RNN || op == LKI_OP_LSTM || op == LKI_OP_GRU) &&
+        const bool positions = op == LKI_OP_DENSE && plan->cluster.in[0]->shape.ndim > 1;
+        count += (op == LKI_OP_RNN || op == LKI_OP_LSTM || op == LKI_OP_GRU || positions) &&
                  plan->by_rows == by_rows;
     }
     return count;
@@ -94,7 +99,7 @@ static uint64_t alone(lks_model_opts opts, bool by_rows)
     lkt_small m = {.model = NULL};
     uint64_t hash;
     LKT_OK(build(&m, NULL, opts));
-    assert_int_equal(recurrent_layers(m.model, !by_rows), 0);
+    assert_int_equal(layers_formed(m.model, !by_rows), 0);
     LKT_OK(train(&m, &hash));
     lkt_small_end(&m);
     return hash;
@@ -216,7 +221,7 @@ static int formed_by_rows(int64_t batch, int64_t hidden)
                     m.graph, x, lks_target(m.graph, &(lks_target_opts){.classes = CLASSES}), NULL),
                 .global_batch = batch,
                 .replicas = 2});
-    const int count = recurrent_layers(m.model, true);
+    const int count = layers_formed(m.model, true);
     lkt_end(&m);
     return count;
 }

@@ -40,6 +40,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     p->positions = in->ndim > 1 ? in->dim[0] : 1;
     p->shape = (lki_dense_shape){.inputs = p->cpu.in / p->positions,
                                  .units = p->cpu.out / p->positions,
+                                 .positions = p->positions,
                                  .bias = plan->cluster.node[0]->param_count > 1,
                                  .masks = masks,
                                  .forward_only = !plan->d_in_wanted[0],
@@ -132,7 +133,7 @@ static void backward_param(const dense_plan *p, const lki_args *args)
         backward_one(p, args->in[0], args->d_out, args->d_param);
         return;
     }
-    const int64_t start[2] = {0, args->count * p->positions};
+    const int64_t start[2] = {0, args->count};
     float *d_param[2] = {args->d_param[0], args->d_param[1]};
     const lki_rows sums = {.in = args->in[0],
                            .d_out = args->d_out,
@@ -163,17 +164,30 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
     p->kernels->rows(&p->shape, args);
 }
 
-#define DENSE_KERNEL(its_plan, its_span, its_rows)                                                 \
+/* Rows read inputs and outputs of the whole batch; those of a replica have a place in any case. */
+static const char *dense_positions_no_rows(const lki_plan *plan)
+{
+    const lks_shape *in = &plan->cluster.in[0]->shape;
+    const double inputs = (double)in->dim[1];
+    const double units = (double)plan->cluster.node[0]->out.shape.dim[1];
+    const double places = (double)(plan->batch * in->dim[0]);
+    if (plan->switches.bf16_storage) return "bf16_storage";
+    return places * (inputs + units) > 3 * inputs * units
+               ? "inputs and outputs have more numbers than three gradients"
+               : NULL;
+}
+
+#define DENSE_KERNEL(its_plan, its_span, its_no_rows)                                              \
     {                                                                                              \
         .plan_bytes = sizeof(dense_plan), .span = its_span, .parted = true, .plan = its_plan,      \
         .pack = cpu_dense_pack, .forward = cpu_dense_forward, .backward = cpu_dense_backward,      \
-        .rows = its_rows,                                                                          \
+        .rows = cpu_dense_rows, .no_rows = its_no_rows,                                            \
     }
 
-static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, cpu_dense_rows);
-static const lki_kernel active = DENSE_KERNEL(plan_dense_active, LKI_SPAN_JOINT, cpu_dense_rows);
-/* Inputs and gradients of all positions of a batch, which rows read, would most often be larger than the weight. */
-static const lki_kernel positions = DENSE_KERNEL(plan_dense_positions, LKI_SPAN_SHARE, NULL);
+static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, NULL);
+static const lki_kernel active = DENSE_KERNEL(plan_dense_active, LKI_SPAN_JOINT, NULL);
+static const lki_kernel positions = DENSE_KERNEL(plan_dense_positions, LKI_SPAN_SHARE,
+                                                 dense_positions_no_rows);
 
 /* Of fewer units too few stand beside each other, and more do not fit the registers; smaller layers stay in
  * the cache, where all terms are faster than half of them, as many as are active behind relu alone. */
