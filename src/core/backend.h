@@ -162,6 +162,8 @@ typedef struct lki_plan {
     int64_t share; /* and of one replica */
     bool frugal;   /* memory before time: what can be formed again is not kept */
     bool by_rows;  /* gradients of parameters are formed by the kernel's rows */
+    /* Of an embedding: by rows of the layer that has its weight, too; its factors are sum and row of lki_rows_added. */
+    bool tied;
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
     uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;
@@ -260,6 +262,8 @@ typedef struct lki_kernel {
     /* Why a plan, which is not made yet, is not by rows, for people; its result NULL: it may be. A rule of shapes and switches.
      * NULL: every plan may be. */
     const char *(*no_rows)(const lki_plan *plan);
+    /* Rows take lki_rows.added. */
+    bool adds;
     /* in[0] are tokens: rows that none of them names have the gradient 0, and rows takes lists of rows. */
     bool lists;
 } lki_kernel;

@@ -9,6 +9,14 @@ enum {
     LKI_MAX_FACTORS = 3,  /* arrays that backward leaves for rows */
 };
 
+/* What an embedding has left of each replica for rows of the layer that has its weight, before the tree: sums of rows that
+ * occur, each at the first of its places, places being [sample][position]. */
+typedef struct lki_rows_added {
+    const float *sum;   /* [place][elements of a row]; NULL: there is none */
+    const int32_t *row; /* [place]: whose sum is there; -1: none is */
+    int64_t positions;  /* of a sample */
+} lki_rows_added;
+
 /* A gradient by rows: sums over replicas for rows [row_first, row_first + row_count) of the first dimension
  * of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one
  * accumulator from +0), combined in the tree, absent replicas left out, given to `sum` range by range. Of
@@ -28,6 +36,8 @@ typedef struct lki_rows {
     /* The elements of a row of the first slot, cut at multiples of needs.columns; 0, 0: all. The other slots'
      * are given with the first. */
     int64_t column_first, column_count;
+    /* Of a layer that has an embedding's weight: to the sums of its first slot. */
+    lki_rows_added added;
     void *workspace;
     /* Not NULL: `sum` updates the parameters, and as soon as it has those of some rows and columns the kernel packs
      * them again, as lki_kernel.pack does. Parts are then cut at multiples of LKI_PACKED_ROWS. */

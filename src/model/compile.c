@@ -159,7 +159,7 @@ static void join_weight(lks_model *model, lki_stage *stage, int slot, const lki_
     while (lki_weight_owner(model, &model->weight[w]) != param->of) w++;
     stage->weight[slot] = w;
     stage->d_param[slot] = model->weight[w].offset;
-    if (stage->d_param[slot] < 0 && stage->backward &&
+    if (stage->d_param[slot] < 0 && stage->backward && !stage->plan->by_rows &&
         lki_program_forms_any(&model->program, stage->cluster))
         stage->d_param[slot] = place_gradient(model, model->weight[w].count);
 }

@@ -152,6 +152,13 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
     part->d_out = lki_update_kept(model, stage->d_out);
     for (int i = 0; i < LKI_MAX_FACTORS; i++)
         part->factor[i] = lki_update_kept(model, stage->factor[i]);
+    if (stage->front != LKI_NO_STAGE) {
+        const lki_stage *front = &program->stage[stage->front];
+        part->added = (lki_rows_added){
+            .sum = lki_update_kept(model, front->factor[0]),
+            .row = (const int32_t *)(const void *)lki_update_kept(model, front->factor[1]),
+            .positions = lks_shape_elements(&front->cluster->in[0]->shape)};
+    }
     part->start = model->share_start;
     part->replicas = program->replicas;
     part->first = lki_averages(model) ? 0 : model->pass.first;

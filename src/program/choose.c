@@ -198,6 +198,22 @@ static bool can_form_rows(const lki_stage *stage)
            !lki_cluster_is_tied(stage->cluster) && lki_may_form_rows(stage->plan);
 }
 
+/* A stage that has an embedding's weight: both gradients by its rows, or both by replica. */
+static void choose_tied(lki_program *program, lki_stage *stage)
+{
+    const lki_node *node = lki_cluster_tail(stage->cluster);
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *front = &program->stage[s];
+        if (!front->tied || lki_cluster_tail(front->cluster)->tied != node) continue;
+        if (program->by_replica || !stage->backward || !front->backward || !stage->kernel->adds ||
+            !front->kernel->lists || !lki_program_forms_any(program, front->cluster) ||
+            !lki_may_form_rows(stage->plan) || stage->cluster->count > 1)
+            return;
+        stage->plan->by_rows = front->plan->by_rows = front->plan->tied = true;
+        stage->front = s;
+    }
+}
+
 static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_cluster *cluster)
 {
     lki_program *program = c->program;
@@ -211,7 +227,8 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
                          .kernel = impl->kernel,
                          .refused = c->marks[lki_cluster_head(cluster)->index].refused,
                          .needs_target = at->from_target,
-                         .backward = at->to_loss && at->learns};
+                         .backward = at->to_loss && at->learns,
+                         .front = LKI_NO_STAGE};
     *stage->plan = (lki_plan){.kernel = impl->kernel,
                               .context = program->context,
                               .cluster = *cluster,
@@ -230,6 +247,7 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
     stage->tied = tail->tied != NULL && c->marks[tail->tied->index].to_loss;
     stage->plan->by_rows = stage->backward && !program->by_replica &&
                            lki_program_forms_any(program, cluster) && can_form_rows(stage);
+    choose_tied(program, stage);
     program->stages++;
     return LKS_OK;
 }

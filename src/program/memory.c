@@ -85,7 +85,7 @@ static void keep_for_rows(lki_program *program)
         const lki_stage *stage = &program->stage[s];
         if (!stage->plan->by_rows) continue;
         lki_value *in = &program->value[stage->in[0]];
-        if (in->place == LKI_AT_COHORT) in->place = LKI_AT_KEPT;
+        if (in->place == LKI_AT_COHORT && !stage->plan->tied) in->place = LKI_AT_KEPT;
         if (stage->d_out != LKI_NO_VALUE && stage->factor[0] == LKI_NO_VALUE)
             program->value[stage->d_out].place = LKI_AT_KEPT;
     }

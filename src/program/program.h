@@ -100,7 +100,7 @@ typedef struct lki_value {
         unpacked; /* behind forward of which part it is made, and in front of whose backward it is read */
 } lki_value;
 
-enum { LKI_NO_VALUE = -1 };
+enum { LKI_NO_VALUE = -1, LKI_NO_STAGE = -1 };
 
 /* An implementation that was not taken although its pattern occurs. */
 typedef struct lki_refusal {
@@ -120,10 +120,10 @@ typedef struct lki_stage {
     int in[LKI_MAX_CLUSTER_IN]; /* values */
     int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
-    int out, d_out, saved, replica, sums;
-    int factor[LKI_MAX_FACTORS];
+    int out, d_out, saved, replica, sums, factor[LKI_MAX_FACTORS];
     bool backward; /* takes part in backward */
     bool tied; /* an embedding whose weight a later stage has: adds its gradient to that one's */
+    int front; /* whose weight a stage by rows has: an embedding, tied; LKI_NO_STAGE: none's */
     bool needs_target; /* left out of predictions */
     bool opens;        /* a block */
     bool again;        /* is run once more in front of its block's backward */

@@ -29,7 +29,14 @@ static int fill(void **state)
 
 /* ---------------------------------------------------------------- what is trained */
 
-typedef enum kind { MASKED, CARRIED, FROZEN, LANGUAGE, NETS } kind;
+typedef enum kind {
+    MASKED,
+    CARRIED,
+    FROZEN,
+    LANGUAGE,
+    TIED,
+    NETS
+} kind; /* classes of positions from LANGUAGE on */
 static kind now;
 
 /* Each with fewer numbers of a batch than two gradients of its weights. */
@@ -50,12 +57,15 @@ static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
     lks_tensor *x = lks_input(
         m->graph,
         &(lks_input_opts){.shape = LKS_SHAPE(CONTEXT), .dtype = LKS_I32, .vocabulary = WORDS});
-    x = lks_embedding(m->graph, x, &(lks_embedding_opts){.units = 30, .masked = true});
-    x = layers(m->graph, x);
-    if (now != LANGUAGE) x = lks_select(m->graph, x, &(lks_select_opts){.position = -1});
-    x = lks_dense(m->graph, x, &(lks_dense_opts){.units = now == LANGUAGE ? WORDS : CLASSES});
+    lks_tensor *words = lks_embedding(
+        m->graph, x, &(lks_embedding_opts){.units = now == TIED ? 40 : 30, .masked = true});
+    x = layers(m->graph, words);
+    if (now < LANGUAGE) x = lks_select(m->graph, x, &(lks_select_opts){.position = -1});
+    x = lks_dense(m->graph, x,
+                  &(lks_dense_opts){.units = now >= LANGUAGE ? WORDS : CLASSES,
+                                    .weight_of = now == TIED ? words : NULL});
     lks_target_opts wanted = {.classes = CLASSES};
-    if (now == LANGUAGE) wanted = (lks_target_opts){.classes = WORDS, .shape = LKS_SHAPE(CONTEXT)};
+    if (now >= LANGUAGE) wanted = (lks_target_opts){.classes = WORDS, .shape = LKS_SHAPE(CONTEXT)};
     m->loss = lks_cross_entropy(m->graph, x, lks_target(m->graph, &wanted), NULL);
     LKI_TRY(lks_graph_status(m->graph));
     opts.global_batch = BATCH;
@@ -72,7 +82,7 @@ static lks_status train(lkt_small *m, uint64_t *hash)
 {
     for (int i = 0; i < STEPS; i++) {
         const lks_batch batch = {.x = token[i % 2 * BATCH],
-                                 .y = now == LANGUAGE ? next[i % 2 * BATCH] : &label[i % 2 * BATCH],
+                                 .y = now >= LANGUAGE ? next[i % 2 * BATCH] : &label[i % 2 * BATCH],
                                  .count = i % 2 == 1 && now != CARRIED ? SHORT : BATCH,
                                  .continues = i % 2 == 1 && now == CARRIED};
         LKI_TRY(lks_model_step(m->model, &batch, .05, NULL));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/memory.h"
 
 enum { WIDE_UNITS = 256 }; /* which vector/rows.c takes together */
 
@@ -17,6 +18,7 @@ typedef struct dense_plan {
     lki_cpu_plan cpu;
     lki_dense_shape shape;
     int64_t positions; /* of a sample: rows of the products */
+    size_t listed;     /* where rows have lists in the workspace */
     const lki_vector_dense *kernels;
 } dense_plan;
 
@@ -53,6 +55,13 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     const size_t rows = p->kernels->rows_bytes();
     const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice * p->positions);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
+    p->listed = lki_align(plan->needs.workspace_bytes);
+    if (plan->by_rows && lki_cluster_is_tied(&plan->cluster)) {
+        const lki_node *front = lki_param_owner(plan->cluster.node[0], 0);
+        const int64_t places = plan->batch * lks_shape_elements(&front->in[0]->shape);
+        plan->needs.workspace_bytes = p->listed +
+                                      (size_t)(p->shape.units + places) * sizeof(int32_t);
+    }
     plan->needs.columns = masks || wide(&p->shape) ? LKI_BLOCK_TERMS : 0;
     plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
     plan->needs.packs = 1;
@@ -158,10 +167,29 @@ static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
+/* Of each row the places with a sum of an embedding, ascending; -1 ends it. */
+static void list_added(const lki_rows *args, int64_t places, int32_t *head, int32_t *next)
+{
+    for (int64_t r = 0; r < args->row_count; r++) head[r] = -1;
+    for (int64_t t = places - 1; t >= 0; t--) {
+        const int64_t r = args->added.row[t] - args->row_first;
+        if (args->added.row[t] < 0 || r < 0 || r >= args->row_count) continue;
+        next[t] = head[r];
+        head[r] = (int32_t)t;
+    }
+}
+
 static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 {
     const dense_plan *p = dense(plan);
-    p->kernels->rows(&p->shape, args);
+    lki_dense_shape shape = p->shape;
+    if (args->added.sum != NULL) {
+        int32_t *head = (int32_t *)(void *)((char *)args->workspace + p->listed);
+        const int64_t samples = args->start[args->last] - args->start[args->first];
+        list_added(args, samples * args->added.positions, head, head + args->row_count);
+        shape.added = head;
+    }
+    p->kernels->rows(&shape, args);
 }
 
 /* Rows read inputs and outputs of the whole batch; those of a replica have a place in any case. */
@@ -177,17 +205,17 @@ static const char *dense_positions_no_rows(const lki_plan *plan)
                : NULL;
 }
 
-#define DENSE_KERNEL(its_plan, its_span, its_no_rows)                                              \
+#define DENSE_KERNEL(its_plan, its_span, its_no_rows, its_adds)                                    \
     {                                                                                              \
         .plan_bytes = sizeof(dense_plan), .span = its_span, .parted = true, .plan = its_plan,      \
         .pack = cpu_dense_pack, .forward = cpu_dense_forward, .backward = cpu_dense_backward,      \
-        .rows = cpu_dense_rows, .no_rows = its_no_rows,                                            \
+        .rows = cpu_dense_rows, .no_rows = its_no_rows, .adds = its_adds,                          \
     }
 
-static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, NULL);
-static const lki_kernel active = DENSE_KERNEL(plan_dense_active, LKI_SPAN_JOINT, NULL);
+static const lki_kernel all = DENSE_KERNEL(plan_dense, LKI_SPAN_JOINT, NULL, false);
+static const lki_kernel active = DENSE_KERNEL(plan_dense_active, LKI_SPAN_JOINT, NULL, false);
 static const lki_kernel positions = DENSE_KERNEL(plan_dense_positions, LKI_SPAN_SHARE,
-                                                 dense_positions_no_rows);
+                                                 dense_positions_no_rows, true);
 
 /* Of fewer units too few stand beside each other, and more do not fit the registers; smaller layers stay in
  * the cache, where all terms are faster than half of them, as many as are active behind relu alone. */

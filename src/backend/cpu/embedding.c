@@ -48,6 +48,10 @@ static lks_status cpu_embedding_plan(lki_plan *plan)
     p->sum = p->next + lki_align((size_t)(plan->batch * p->cpu.in) * sizeof(int32_t));
     p->stack = p->sum + lki_align((size_t)p->units * sizeof(double));
     p->given = p->stack + lki_align((size_t)(DEPTH * p->units) * sizeof(float));
+    if (plan->tied) {
+        plan->needs.factor_bytes[0] = (size_t)(p->cpu.in * p->units) * sizeof(float);
+        plan->needs.factor_bytes[1] = (size_t)p->cpu.in * sizeof(int32_t);
+    }
     plan->needs.reads = LKI_READS_IN;
     plan->needs.workspace_bytes = p->given + (size_t)(given_rows(p) * p->units) * sizeof(float);
     return LKS_OK;
@@ -87,6 +91,22 @@ static void sum_positions(const embedding_plan *p, const int32_t *next, const fl
         for (int64_t u = 0; u < p->units; u++) sum[u] += (double)d_out[*t * p->units + u];
 }
 
+/* lki_rows_added of the replica: the sum of a row at the first position that has its token. */
+static void leave_sums(const embedding_plan *p, const lki_args *args, int32_t *head,
+                       const int32_t *next, double *sum)
+{
+    int32_t *row = (int32_t *)(void *)args->factor[1];
+    for (int64_t t = 0; t < args->count * p->cpu.in; t++) row[t] = -1;
+    for (int64_t v = 0; v < p->vocabulary; v++) {
+        const int32_t first = head[v];
+        if (first < 0) continue;
+        row[first] = (int32_t)v;
+        sum_positions(p, next, args->d_out, args->count * p->cpu.in, &head[v], sum);
+        for (int64_t u = 0; u < p->units; u++)
+            args->factor[0][first * p->units + u] = lki_round(sum[u]);
+    }
+}
+
 static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *args)
 {
     const embedding_plan *p = embedding(plan);
@@ -94,8 +114,12 @@ static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *a
     int32_t *head = (int32_t *)(void *)memory, *next = (int32_t *)(void *)(memory + p->next);
     double *sum = (double *)(void *)(memory + p->sum);
     const int64_t count = args->count * p->cpu.in;
-    if (args->d_param[0] == NULL) return LKS_OK;
+    if (args->d_param[0] == NULL && args->factor[0] == NULL) return LKS_OK;
     list_positions(p, 0, p->vocabulary, count, args->in[0], head, next);
+    if (args->factor[0] != NULL) {
+        leave_sums(p, args, head, next, sum);
+        return LKS_OK;
+    }
     for (int64_t v = 0; v < p->vocabulary; v++) {
         float *row = args->d_param[0] + v * p->units;
         if (head[v] < 0) {

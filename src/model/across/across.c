@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "model/model.h"
+#include "program/rows.h"
 #include "numeric/tree.h"
 
 enum {
@@ -107,7 +108,7 @@ static int place_rows(lks_model *model)
     int stages = 0;
     for (int s = 0; s < model->program.stages; s++) {
         const lki_stage *stage = &model->program.stage[s];
-        if (!stage->plan->by_rows) continue;
+        if (!lki_stage_forms_rows(stage)) continue;
         for (int p = 0; p < stage->cluster->param_count; p++) {
             across->rows_at[stage->weight[p]] = across->rows_count;
             across->rows_count += rows_room(model, s, p);
@@ -134,7 +135,7 @@ static void cut_rows(lks_model *model, int64_t size, int64_t *end)
     int64_t begin = 0;
     for (int s = 0; s < model->program.stages; s++) {
         const lki_stage *stage = &model->program.stage[s];
-        if (!stage->plan->by_rows) continue;
+        if (!lki_stage_forms_rows(stage)) continue;
         const lki_weight *weight = &model->weight[stage->weight[0]];
         const int last = stage->cluster->param_count - 1;
         const int64_t rows = rows_of(model, s), row = weight->count / weight->shape.dim[0];

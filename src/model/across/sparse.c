@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "model/update.h"
+#include "program/rows.h"
 #include "numeric/hash.h"
 
 enum { BITS = 64 }; /* of a word */
@@ -13,7 +14,7 @@ enum { BITS = 64 }; /* of a word */
 /* Rows that may occur in a batch; 0: not so few that it is worth while, or it is no embedding. */
 static int64_t most_rows(const lks_model *model, const lki_stage *stage)
 {
-    if (!stage->plan->by_rows || !stage->kernel->lists) return 0;
+    if (!lki_stage_forms_rows(stage) || !stage->kernel->lists) return 0;
     const int64_t rows = model->weight[stage->weight[0]].shape.dim[0];
     const int64_t tokens = lks_shape_elements(&stage->cluster->in[0]->shape);
     const int64_t most = model->opts.global_batch * tokens;

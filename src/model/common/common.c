@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "numeric/hash.h"
+#include "program/rows.h"
 #include "numeric/tree.h"
 
 static void *take(lki_common *common, size_t bytes)
@@ -19,7 +20,7 @@ static void *take(lki_common *common, size_t bytes)
 static bool reads_x(const lki_program *program)
 {
     for (int s = 0; s < program->stages; s++)
-        if (program->stage[s].plan->by_rows &&
+        if (lki_stage_forms_rows(&program->stage[s]) &&
             program->value[program->stage[s].in[0]].place == LKI_AT_BATCH_X)
             return true;
     return false;

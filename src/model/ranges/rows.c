@@ -18,6 +18,7 @@
  * Ranks with parameters in common take them behind the word of the step (common/tasks.c).
  */
 #include "model/update.h"
+#include "program/rows.h"
 #include "numeric/tree.h"
 
 /* A kernel copies or lists what it reads for each part, so these are not small. Columns are cut where a kernel asks for
@@ -145,7 +146,7 @@ void lki_rows_part(lks_model *model, int worker, int64_t number)
     int s = 0;
     grid g;
     for (;; s++) {
-        if (!model->program.stage[s].plan->by_rows) continue;
+        if (!lki_stage_forms_rows(&model->program.stage[s])) continue;
         g = grid_of(model, &model->program.stage[s]);
         if (number < parts_of(g)) break;
         number -= parts_of(g);
@@ -162,7 +163,7 @@ int64_t lki_rows_parts(const lks_model *model)
 {
     int64_t all = 0;
     for (int s = 0; s < model->program.stages; s++)
-        if (model->program.stage[s].plan->by_rows)
+        if (lki_stage_forms_rows(&model->program.stage[s]))
             all += parts_of(grid_of(model, &model->program.stage[s]));
     return all;
 }

@@ -83,7 +83,8 @@ static int next_segments(cursor *c, segment *to, int64_t *count, int64_t *places
         const int64_t take = left < SAMPLES ? left : SAMPLES;
         if (*places + take > SAMPLES) break;
         segment *s = &to[n++];
-        *s = (segment){.first = *places,
+        *s = (segment){.replica = c->replica,
+                       .first = *places,
                        .count = take,
                        .number = c->done,
                        .terms = samples_of(c),
@@ -173,9 +174,39 @@ INLINE void flush_tile(const int R, vf acc[][2])
     }
 }
 
+/* The sum of an embedding for a row in this replica; NULL: its token does not occur. */
+static const float *added_sum(const block *b, int64_t replica, int64_t row)
+{
+    const lki_rows *rows = b->rows;
+    const int32_t *head = b->shape->added, *next = head + rows->row_count;
+    const int64_t here = rows->start[rows->first], positions = rows->added.positions;
+    const int64_t begin = (rows->start[replica] - here) * positions;
+    const int64_t end = (rows->start[replica + 1] - here) * positions;
+    int32_t t = head[row - rows->row_first];
+    while (t >= 0 && t < begin) t = next[t];
+    return t >= 0 && t < end ? rows->added.sum + t * b->shape->inputs : NULL;
+}
+
+/* A replica's sums of a tile whose weight is an embedding's, too. */
+INLINE void add_rows(const int R, const block *b, int64_t replica, int64_t row, int64_t column,
+                     vf acc[][2])
+{
+    const int64_t left = b->columns - column;
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        const float *sum = added_sum(b, replica, b->row + row + r);
+        if (sum == NULL) continue;
+        sum += b->column + column;
+        acc[r][0] = vf_flush(acc[r][0] + vf_get(sum, left < LANES ? left : LANES));
+        if (left > LANES)
+            acc[r][1] = vf_flush(acc[r][1] +
+                                 vf_get(sum + LANES, left < PANEL ? left - LANES : LANES));
+    }
+}
+
 /* The last sums go to `sums`, in the last block of samples. */
-INLINE void run_tile(const int R, const block *b, const float *dy, const float *x, float *stack,
-                     float *sums)
+INLINE void run_tile(const int R, const block *b, int64_t row, int64_t column, const float *dy,
+                     const float *x, float *stack, float *sums)
 {
     const tile_wait at = {.total = (double *)(void *)stack, .group = stack + 2 * TILE};
     for (int i = 0; i < b->segments; i++) {
@@ -187,6 +218,7 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
                           false, of, x + s->first * PANEL, NULL, 0))
             continue; /* the replica goes on */
         flush_tile(R, acc);
+        if (b->shape->added != NULL) add_rows(R, b, s->replica, row, column, acc);
         for (int m = 0; m < s->merges; m++) {
             top -= TILE;
             tile_add(R, acc, top);
@@ -218,7 +250,7 @@ static void run_block(const block *b)
             if (b->next != NULL) fetch_next(b, first, rows, k);
             rows_soon(b, first, rows, k, PANEL);
             const float *x = b->space->x + k / PANEL * panel_floats(b);
-#define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
+#define RUN(R) run_tile(R, b, first, k, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {
                 TILE_CASES(RUN)
             }

@@ -32,7 +32,7 @@ enum {
 
 /* Consecutive samples of one replica in the current block: all of them, or SAMPLES, or its last. */
 typedef struct segment {
-    int64_t first, count;
+    int64_t replica, first, count;
     int64_t number, terms; /* of the first in the replica, and how many samples that has */
     int merges;            /* with nodes of the tree that wait on the stack, after it */
     int depth;             /* of the stack before it */

@@ -259,12 +259,12 @@ typedef struct lki_dense_shape {
     bool masks;        /* most of x is exact zeros, where no gradient matters: masks.h */
     bool forward_only; /* f32 without masks: the weight is packed for forward alone */
     int part, parts;   /* forward forms one of so many parts of y; 0, 0: all of it */
-    /* f32 without masks, not narrow: terms that the sums of forward, backward are in runs of, each numbered from 0 (tile.h):
-     * more than a group of them; 0: in one. */
+    /* f32 without masks, not narrow: sums are in runs of so many terms, each numbered from 0 (tile.h); 0: in one. */
     int64_t run[2];
-    int64_t positions;  /* of a sample: rows of x and d_y, for gradients by rows; 0: 1 */
-    bool bf16;          /* factors are rounded to bfloat16; without masks */
-    lki_bf16_unit unit; /* by this */
+    const int32_t *added; /* by rows: lists of places in lki_rows.added (dense.c) */
+    int64_t positions;    /* of a sample: rows of x and d_y, for gradients by rows; 0: 1 */
+    bool bf16;            /* factors are rounded to bfloat16; without masks */
+    lki_bf16_unit unit;   /* by this */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
