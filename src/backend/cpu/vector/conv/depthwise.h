@@ -21,6 +21,12 @@ INLINE int64_t depthwise_blocks(const lki_conv_shape *s)
     return (s->channels + LANES - 1) / LANES;
 }
 
+/* A vector of channels, or the n < LANES that are left. */
+INLINE vf get(const float *from, const bool whole, int64_t n)
+{
+    return whole ? vf_load(from) : vf_load_some(from, n);
+}
+
 size_t LKI_ISA_NAME(lki_depthwise_sums_bytes)(const lki_conv_shape *s);
 void LKI_ISA_NAME(lki_depthwise_weight)(const lki_conv_shape *s, int64_t count,
                                         const lki_conv_gradient *g);

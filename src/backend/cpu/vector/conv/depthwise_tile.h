@@ -65,11 +65,6 @@ typedef struct place {
     bool before, after;
 } place;
 
-INLINE vf get(const float *from, bool whole, int64_t n)
-{
-    return whole ? vf_load(from) : vf_load_some(from, n);
-}
-
 INLINE void finish(const int R, const int V, const bool whole, const pass *p, const place *at,
                    int64_t step, vf acc[][WIDE])
 {

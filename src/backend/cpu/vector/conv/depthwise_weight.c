@@ -44,11 +44,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-INLINE vf get(const float *from, const bool whole, int64_t n)
-{
-    return whole ? vf_load(from) : vf_get(from, n);
-}
-
 /* The pixels of a sample's output that a sum goes over in registers. */
 typedef struct block {
     const lki_conv_shape *s;
@@ -159,26 +154,29 @@ INLINE void group_of(const int V, const int H, const int S, const int W, const b
     }
 }
 
-/* A function for each size of a group, S being the stride of rows where several share what they read. */
-#define GROUPS(name, V, H, S)                                                                      \
-    static void name(const block *b)                                                               \
-    {                                                                                              \
-        if (b->n == VECTORS * LANES)                                                               \
-            group_of(V, H, S, VECTORS, true, b);                                                   \
-        else                                                                                       \
-            group_of(V, H, S, 1, false, b);                                                        \
+INLINE void group_sized(const int V, const int H, const int S, const block *b)
+{
+    if (b->n == VECTORS * LANES)
+        group_of(V, H, S, VECTORS, true, b);
+    else
+        group_of(V, H, S, 1, false, b);
+}
+
+/* V x H taps; S: the stride of rows where several of them share what they read. */
+static void run_group(int64_t V, int64_t H, const block *b)
+{
+    const int64_t S = V > 1 ? b->s->stride[0] : 1;
+#define SIZE(V, H, S)                                                                              \
+    case 100 * (V) + 10 * (H) + (S):                                                               \
+        group_sized(V, H, S, b);                                                                   \
+        break;
+#define SIZES(V, S) SIZE(V, 1, S) SIZE(V, 2, S) SIZE(V, 3, S)
+    switch (100 * V + 10 * H + S) {
+        SIZES(1, 1) SIZES(2, 1) SIZES(3, 1) SIZES(2, 2) SIZES(3, 2)
     }
-// clang-format off
-GROUPS(group_1x1, 1, 1, 1) GROUPS(group_1x2, 1, 2, 1) GROUPS(group_1x3, 1, 3, 1)
-GROUPS(group_2x1, 2, 1, 1) GROUPS(group_2x2, 2, 2, 1) GROUPS(group_2x3, 2, 3, 1)
-GROUPS(group_3x1, 3, 1, 1) GROUPS(group_3x2, 3, 2, 1) GROUPS(group_3x3, 3, 3, 1)
-GROUPS(group_2x1_by_2, 2, 1, 2) GROUPS(group_2x2_by_2, 2, 2, 2) GROUPS(group_2x3_by_2, 2, 3, 2)
-GROUPS(group_3x1_by_2, 3, 1, 2) GROUPS(group_3x2_by_2, 3, 2, 2) GROUPS(group_3x3_by_2, 3, 3, 2)
-static void (*const BY_SIZE[2][GROUP][GROUP])(const block *) = {
-    {{group_1x1, group_1x2, group_1x3}, {group_2x1, group_2x2, group_2x3}, {group_3x1, group_3x2, group_3x3}},
-    {{group_1x1, group_1x2, group_1x3}, {group_2x1_by_2, group_2x2_by_2, group_2x3_by_2},
-     {group_3x1_by_2, group_3x2_by_2, group_3x3_by_2}}};
-// clang-format on
+#undef SIZES
+#undef SIZE
+}
 
 /* The block for all groups of taps, n channels at a time. */
 static void groups_of(block *b)
@@ -189,7 +187,7 @@ static void groups_of(block *b)
         const int64_t V = shares ? least(GROUP, s->kernel[0] - b->v) : 1;
         for (b->h = 0; b->h < s->kernel[1];) {
             const int64_t H = least(GROUP, s->kernel[1] - b->h);
-            BY_SIZE[s->stride[0] == 2][V - 1][H - 1](b);
+            run_group(V, H, b);
             b->h += H;
             b->bias = false;
         }
