@@ -1,4 +1,6 @@
 /* log_softmax and the losses. A sample, or each of its positions, is a few values, so sums are in double. */
+#include <math.h>
+
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
 #include "numeric/real.h"
@@ -243,44 +245,17 @@ const lki_kernel lki_cpu_nll = {
     .backward = cpu_nll_backward,
 };
 
-static lks_status cpu_mse_forward(const lki_plan *plan, const lki_args *args)
-{
-    const int64_t size = lki_cpu(plan)->in;
-    for (int64_t s = 0; s < args->count; s++) {
-        const float *x = (const float *)args->in[0] + s * size;
-        const float *t = (const float *)args->in[1] + s * size;
-        const double sum = lki_cpu(plan)->vector->element->distance(size, x, t);
-        put_gradient((float *)args->out + s, sum / (double)size, false);
-    }
-    return LKS_OK;
-}
-
-static lks_status cpu_mse_backward(const lki_plan *plan, const lki_args *args)
-{
-    const int64_t size = lki_cpu(plan)->in;
-    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
-        const float *x = (const float *)args->in[0] + s * size;
-        const float *t = (const float *)args->in[1] + s * size;
-        const double factor = 2 * (double)args->d_out[s] / (double)size;
-        lki_cpu(plan)->vector->element->differences(size, factor, x, t, args->d_in[0] + s * size,
-                                                    args->add_in & 1);
-    }
-    return LKS_OK;
-}
-
-const lki_kernel lki_cpu_mse = {
-    .plan_bytes = sizeof(lki_cpu_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = plan_reads_in,
-    .forward = cpu_mse_forward,
-    .backward = cpu_mse_backward,
-};
-
-/* Where Huber's squares end; 0: l1, which has none. */
+/* Where Huber's squares, which are halves, end; 0: l1, which has none; mse is twice those that do not end. */
 static double limit_of(const lki_plan *plan)
 {
     const lki_node *node = plan->cluster.node[0];
+    if (node->op == LKI_OP_MSE) return (double)INFINITY;
     return node->op == LKI_OP_HUBER ? (double)((const lks_huber_opts *)node->attr)->delta : 0;
+}
+
+static double times_of(const lki_plan *plan)
+{
+    return plan->cluster.node[0]->op == LKI_OP_MSE ? 2 : 1;
 }
 
 static lks_status cpu_distances_forward(const lki_plan *plan, const lki_args *args)
@@ -290,7 +265,7 @@ static lks_status cpu_distances_forward(const lki_plan *plan, const lki_args *ar
         const float *x = (const float *)args->in[0] + s * size;
         const float *t = (const float *)args->in[1] + s * size;
         const double sum = lki_cpu(plan)->vector->element->lengths(size, limit_of(plan), x, t);
-        put_gradient((float *)args->out + s, sum / (double)size, false);
+        put_gradient((float *)args->out + s, times_of(plan) * sum / (double)size, false);
     }
     return LKS_OK;
 }
@@ -301,25 +276,21 @@ static lks_status cpu_distances_backward(const lki_plan *plan, const lki_args *a
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
         const float *t = (const float *)args->in[1] + s * size;
-        const double factor = (double)args->d_out[s] / (double)size;
+        const double factor = times_of(plan) * (double)args->d_out[s] / (double)size;
         lki_cpu(plan)->vector->element->slopes(size, factor, limit_of(plan), x, t,
                                                args->d_in[0] + s * size, args->add_in & 1);
     }
     return LKS_OK;
 }
 
-const lki_kernel lki_cpu_l1 = {
-    .plan_bytes = sizeof(lki_cpu_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = plan_reads_in,
-    .forward = cpu_distances_forward,
-    .backward = cpu_distances_backward,
-};
-
-const lki_kernel lki_cpu_huber = {
-    .plan_bytes = sizeof(lki_cpu_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = plan_reads_in,
-    .forward = cpu_distances_forward,
-    .backward = cpu_distances_backward,
-};
+#define DISTANCE(name)                                                                             \
+    const lki_kernel lki_cpu_##name = {                                                            \
+        .plan_bytes = sizeof(lki_cpu_plan),                                                        \
+        .span = LKI_SPAN_EITHER,                                                                   \
+        .plan = plan_reads_in,                                                                     \
+        .forward = cpu_distances_forward,                                                          \
+        .backward = cpu_distances_backward,                                                        \
+    }
+DISTANCE(mse);
+DISTANCE(l1);
+DISTANCE(huber);

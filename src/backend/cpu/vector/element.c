@@ -2,9 +2,8 @@
  * flush (core/backend.h). */
 #include <math.h>
 
+#include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/local.h"
-#include "backend/cpu/vector/narrow.h"
-#include "backend/cpu/vector/transpose.h"
 
 /* Values whose shares are formed together, in two loops, and vectors that take turns in the second: each operation of a
  * vector waits for the one before, and a processor sees only so many operations that wait. */
@@ -29,6 +28,25 @@ static void vector_element_pass(int64_t count, const float *d_out, float *d_in, 
         memcpy(d_in, d_out, sizeof(float) * (size_t)count);
 }
 
+static void vector_element_pack(int64_t count, const float *from, uint16_t *to)
+{
+    bf16_round_row(count, from, to);
+}
+
+static void vector_element_unpack(int64_t count, const uint16_t *from, float *to)
+{
+    typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
+    FOR_VECTORS(i, n, count)
+    {
+        halves upper = {0};
+        if (n == LANES)
+            memcpy(&upper, from + i, sizeof upper);
+        else
+            memcpy(&upper, from + i, sizeof *from * (size_t)n);
+        vf_put(to + i, (vf)(__builtin_convertvector(upper, vu) << 16), n);
+    }
+}
+
 static void vector_relu_forward(int64_t count, const float *in, float *out)
 {
     FOR_VECTORS(i, n, count)
@@ -45,10 +63,7 @@ static void vector_relu_backward(int64_t count, const float *out, const float *d
     FOR_VECTORS(i, n, count)
     {
         const vf d = vf_blend(vm_gt(vf_get(out + i, n), zero), vf_get(d_out + i, n), zero);
-        if (adds)
-            vf_put_result(d_in + i, d, n, true);
-        else
-            vf_put(d_in + i, d, n);
+        vf_give(d_in + i, d, n, adds);
     }
 }
 
@@ -56,13 +71,7 @@ static void vector_element_move(int64_t rows, int64_t columns, const float *in, 
                                 float *out, int64_t out_stride, bool adds)
 {
     for (int64_t r = 0; r < rows; r++, in += in_stride, out += out_stride)
-        FOR_VECTORS(i, n, columns)
-        {
-            if (adds)
-                vf_put_result(out + i, vf_get(in + i, n), n, true);
-            else
-                vf_put(out + i, vf_get(in + i, n), n);
-        }
+        FOR_VECTORS(i, n, columns) vf_give(out + i, vf_get(in + i, n), n, adds);
 }
 
 static void vector_element_transpose(int64_t rows, int64_t columns, const float *in, float *out,
@@ -188,12 +197,19 @@ static float vector_element_most(int64_t count, const float *in)
     return result;
 }
 
-/* In eight lanes, however many a vector has. */
+/* Eight lanes, however many a vector has; and their sum. */
+enum { VECTORS = 16 / LANES };
+INLINE double lanes_sum(const vd lanes[VECTORS])
+{
+    double lane[8];
+    memcpy(lane, lanes, sizeof lane);
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
 static double vector_element_sum_shares(int64_t count, const float *in, double from)
 {
-    enum { VECTORS = 16 / LANES };
     vd share[2 * PIECE / LANES], lanes[VECTORS] = {{0}};
-    double lane[8];
     for (int64_t i = 0; i < count; i += PIECE) {
         const int64_t n = count - i < PIECE ? count - i : PIECE;
         const int64_t vectors = (n + LANES - 1) / LANES * 2;
@@ -201,59 +217,37 @@ static double vector_element_sum_shares(int64_t count, const float *in, double f
         memset((double *)share + n, 0, sizeof(double) * (size_t)(vectors * LANES / 2 - n));
         for (int64_t v = 0; v < vectors; v++) lanes[v % VECTORS] += share[v];
     }
-    memcpy(lane, lanes, sizeof lane);
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return lanes_sum(lanes);
 }
 
-static double vector_element_distance(int64_t count, const float *restrict a,
-                                      const float *restrict b)
+/* Half of the square; where `held`, only up to the limit, and a line behind it. */
+INLINE vd length_of(const bool held, vd away, double limit)
 {
-    double lane[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int64_t k = 0; k < 8; k++) {
-            const double away = (double)a[i + k] - (double)b[i + k];
-            lane[k] += away * away;
-        }
-    for (int64_t k = 0; i + k < count; k++) {
-        const double away = (double)a[i + k] - (double)b[i + k];
-        lane[k] += away * away;
-    }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    const vd square = away * (away * vd_set(0.5)), size = (vd)((vl)away & ~(vl)vd_set(-0.0));
+    const vd line = vd_set(limit == 0 ? 1 : limit) * (size - vd_set(limit / 2));
+    const vl beyond = (vl)(size > vd_set(limit));
+    return held ? (vd)(((vl)line & beyond) | ((vl)square & ~beyond)) : square;
 }
 
-static void vector_element_differences(int64_t count, double factor, const float *a, const float *b,
-                                       float *out, bool adds)
+INLINE double lengths_of(const bool held, int64_t count, double limit, const float *a,
+                         const float *b)
 {
-    const vd times = vd_set(factor);
+    vd lanes[VECTORS] = {{0}};
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(a + i, n), y = vf_get(b + i, n);
-        const vf d = vf_join((vf_low(x) - vf_low(y)) * times, (vf_high(x) - vf_high(y)) * times);
-        vf_put_result(out + i, adds ? vf_flush(d) : d, n, adds);
+        const int64_t low = VECTORS > 2 ? 2 * i / LANES % VECTORS : 0,
+                      high = VECTORS > 1 ? low + 1 : 0;
+        lanes[low] += length_of(held, vf_low(x) - vf_low(y), limit);
+        lanes[high] += length_of(held, vf_high(x) - vf_high(y), limit);
     }
+    return lanes_sum(lanes);
 }
 
-INLINE double length_of(double away, double limit)
+static double vector_element_lengths(int64_t count, double limit, const float *a, const float *b)
 {
-    const double size = fabs(away), least = size > limit ? limit : size;
-    return limit == 0 ? size : least * (size - least / 2);
-}
-
-static double vector_element_lengths(int64_t count, double limit, const float *restrict a,
-                                     const float *restrict b)
-{
-    double lane[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        for (int64_t k = 0; k < 8; k++)
-            lane[k] += length_of((double)a[i + k] - (double)b[i + k], limit);
-    for (int64_t k = 0; i + k < count; k++)
-        lane[k] += length_of((double)a[i + k] - (double)b[i + k], limit);
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return limit == (double)INFINITY ? lengths_of(false, count, limit, a, b)
+                                     : lengths_of(true, count, limit, a, b);
 }
 
 /* d held within [-most, most]; or, where limit is 0, to -1 and 1, but 0 and NaN as they are. */
@@ -264,17 +258,27 @@ INLINE vd slope(vd d, double limit)
     return (vd)(((vl)most & above) | ((vl)-most & below) | ((vl)d & ~(above | below)));
 }
 
-static void vector_element_slopes(int64_t count, double factor, double limit, const float *a,
-                                  const float *b, float *out, bool adds)
+INLINE void slopes_of(const bool held, int64_t count, double factor, double limit, const float *a,
+                      const float *b, float *out, bool adds)
 {
     const vd times = vd_set(factor);
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(a + i, n), y = vf_get(b + i, n);
-        const vf d = vf_join(slope(vf_low(x) - vf_low(y), limit) * times,
-                             slope(vf_high(x) - vf_high(y), limit) * times);
+        const vd low = vf_low(x) - vf_low(y), high = vf_high(x) - vf_high(y);
+        const vf d = vf_join((held ? slope(low, limit) : low) * times,
+                             (held ? slope(high, limit) : high) * times);
         vf_put_result(out + i, adds ? vf_flush(d) : d, n, adds);
     }
+}
+
+static void vector_element_slopes(int64_t count, double factor, double limit, const float *a,
+                                  const float *b, float *out, bool adds)
+{
+    if (limit == (double)INFINITY)
+        slopes_of(false, count, factor, limit, a, b, out, adds);
+    else
+        slopes_of(true, count, factor, limit, a, b, out, adds);
 }
 
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
@@ -283,8 +287,8 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .approach = LKI_ISA_NAME(lki_vector_approach),
     .dot = LKI_ISA_NAME(lki_vector_dot),
     .direction = LKI_ISA_NAME(lki_vector_direction),
-    .pack = LKI_ISA_NAME(lki_bf16_pack),
-    .unpack = LKI_ISA_NAME(lki_bf16_unpack),
+    .pack = vector_element_pack,
+    .unpack = vector_element_unpack,
     .sum = vector_element_sum,
     .pass = vector_element_pass,
     .relu = vector_relu_forward,
@@ -295,8 +299,6 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .sum_shares = vector_element_sum_shares,
     .answers = vector_element_answers,
     .most = vector_element_most,
-    .distance = vector_element_distance,
-    .differences = vector_element_differences,
     .lengths = vector_element_lengths,
     .slopes = vector_element_slopes,
 };

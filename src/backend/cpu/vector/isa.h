@@ -230,5 +230,13 @@ INLINE void vf_put_result(float *p, vf v, int64_t n, bool adds)
 {
     vf_put(p, vf_flush(adds ? vf_get(p, n) + v : v), n);
 }
+/* The same of what was stored before, where nothing is tiny. */
+INLINE void vf_give(float *p, vf v, int64_t n, bool adds)
+{
+    if (adds)
+        vf_put_result(p, v, n, true);
+    else
+        vf_put(p, v, n);
+}
 
 #endif

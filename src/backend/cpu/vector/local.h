@@ -38,10 +38,6 @@ void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t s
 void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_t stride,
                                            const float *x, const lki_norm_moments *operands);
 
-/* bf16/bf16_store.c */
-void LKI_ISA_NAME(lki_bf16_pack)(int64_t count, const float *from, uint16_t *to);
-void LKI_ISA_NAME(lki_bf16_unpack)(int64_t count, const uint16_t *from, float *to);
-
 /* dense_pack.c: the forward packing, behind which the other begins; both; units of them (lki_vector_dense.pack). */
 int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s);
 size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s);

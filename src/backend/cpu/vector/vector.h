@@ -45,13 +45,8 @@ typedef struct lki_vector_element {
                     float *out, bool add);
     /* The largest; NaN only where that is the first. */
     float (*most)(int64_t count, const float *in);
-    /* The sum of (a - b)^2: element i in lane i mod 8, lanes added as those of dot. */
-    double (*distance)(int64_t count, const float *a, const float *b);
-    /* out = (a - b) * factor in double, rounded once, or += . */
-    void (*differences)(int64_t count, double factor, const float *a, const float *b, float *out,
-                        bool add);
-    /* The sum of h(a - b), in lanes as distance: h(d) = m (|d| - m/2), m the smaller of |d| and limit; or |d|, where
-     * limit is 0. */
+    /* The sum of h(a - b): element i in lane i mod 8, lanes added as those of dot. h(d) = m (|d| - m/2), m the smaller of |d|
+     * and limit, which may be infinite; or |d|, where limit is 0. */
     double (*lengths)(int64_t count, double limit, const float *a, const float *b);
     /* out = h'(a - b) * factor in double, rounded once, or += ; of |d| the sign, 0 for 0. NaN stays. */
     void (*slopes)(int64_t count, double factor, double limit, const float *a, const float *b,
