@@ -11,6 +11,8 @@
  * Sums ascend over rows, one accumulator in double for each column, and are added to what is there: so
  * they go on from strip to strip and from piece to piece.
  */
+#include <math.h>
+
 #include "backend/cpu/vector/local.h"
 
 #if LANES == 16 || defined(LKI_NEON) /* 32 registers */
@@ -161,13 +163,11 @@ void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_
 #undef MOMENTS
 }
 
-/* What stands behind the norm, or its sum. */
-typedef enum behind { NOTHING, RELU, RELU_LIMITED } behind;
-
-INLINE void part_apply(const int V, const bool whole, const bool side, const behind relu,
+INLINE void part_apply(const int V, const bool whole, const bool side, const bool relu,
                        const part *p, const lki_norm_apply *o, int64_t at, int64_t c)
 {
     vf mean[VECTORS], scale[VECTORS], shift[VECTORS];
+    const vf most = vf_set(o->most > 0 ? o->most : INFINITY);
     get(V, whole, p, o->mean + c, mean);
     get(V, whole, p, o->scale + c, scale);
     get(V, whole, p, o->shift + c, shift);
@@ -181,8 +181,7 @@ INLINE void part_apply(const int V, const bool whole, const bool side, const beh
         for (int k = 0; k < V; k++) {
             vf z = vf_fma(x[k] - mean[k], scale[k], shift[k]);
             if (side) z = vf_flush(z) + y[k]; /* as if it had been stored */
-            z = relu != NOTHING ? vf_relu_flush(z) : vf_flush(z);
-            if (relu == RELU_LIMITED) z = vf_least(z, vf_set(o->most));
+            z = relu ? vf_least(vf_relu_flush(z), most) : vf_flush(z);
             vf_put(o->out + at + k * LANES, z, whole ? LANES : p->n);
         }
     }
@@ -191,89 +190,74 @@ INLINE void part_apply(const int V, const bool whole, const bool side, const beh
 static void vector_norm_apply(int64_t rows, int64_t columns, const lki_norm_apply *operands)
 {
     const lki_norm_apply copy = *operands, *o = &copy;
-#define APPLY_BEHIND(V, whole, side, relu) part_apply(V, whole, side, relu, &p, o, at, c)
-#define APPLY_SIDE(V, whole, side)                                                                 \
+#define APPLY_TO(V, whole, side)                                                                   \
     do {                                                                                           \
-        if (o->most > 0)                                                                           \
-            APPLY_BEHIND(V, whole, side, RELU_LIMITED);                                            \
-        else if (o->relu)                                                                          \
-            APPLY_BEHIND(V, whole, side, RELU);                                                    \
+        if (o->relu)                                                                               \
+            part_apply(V, whole, side, true, &p, o, at, c);                                        \
         else                                                                                       \
-            APPLY_BEHIND(V, whole, side, NOTHING);                                                 \
+            part_apply(V, whole, side, false, &p, o, at, c);                                       \
     } while (0)
 #define APPLY(V, whole)                                                                            \
     do {                                                                                           \
         if (o->side != NULL)                                                                       \
-            APPLY_SIDE(V, whole, true);                                                            \
+            APPLY_TO(V, whole, true);                                                              \
         else                                                                                       \
-            APPLY_SIDE(V, whole, false);                                                           \
+            APPLY_TO(V, whole, false);                                                             \
     } while (0)
     FOR_PARTS(rows, columns, columns, APPLY);
 #undef APPLY
-#undef APPLY_SIDE
-#undef APPLY_BEHIND
+#undef APPLY_TO
 }
 
-/* Which gradients pass relu: there is none; those where its output, or what it would be of x, is positive; and, LIMITED,
- * below the limit. */
-typedef enum mask { ALL, BY_OUT, BY_X, BY_OUT_LIMITED, BY_X_LIMITED } mask;
+/* Which gradients pass relu: there is none; those where its output, or what it would be of x, is positive, and below a
+ * limit, if it has one. */
+typedef enum mask { ALL, BY_OUT, BY_X } mask;
 
-INLINE bool by_out(const mask by)
+/* Runs RUN(V, whole, mask, limited) for what the operands say of relu. */
+#define BY_MASK(RUN, V, whole)                                                                     \
+    do {                                                                                           \
+        if (o->out != NULL && o->most > 0)                                                         \
+            RUN(V, whole, BY_OUT, true);                                                           \
+        else if (o->out != NULL)                                                                   \
+            RUN(V, whole, BY_OUT, false);                                                          \
+        else if (o->shift != NULL && o->most > 0)                                                  \
+            RUN(V, whole, BY_X, true);                                                             \
+        else if (o->shift != NULL)                                                                 \
+            RUN(V, whole, BY_X, false);                                                            \
+        else                                                                                       \
+            RUN(V, whole, ALL, false);                                                             \
+    } while (0)
+
+/* The gradient in front of relu, whose output is positive where y is above `least`. */
+INLINE vf in_front(const bool limited, vf y, float least, float most, vf d)
 {
-    return by == BY_OUT || by == BY_OUT_LIMITED;
+    d = vf_blend(vm_gt(y, vf_set(least)), d, vf_zero());
+    return limited ? vf_blend(vm_gt(vf_set(most), y), d, vf_zero()) : d;
 }
 
-INLINE bool by_x(const mask by)
-{
-    return by == BY_X || by == BY_X_LIMITED;
-}
-
-static mask mask_of(const float *out, const float *shift, float most)
-{
-    if (out != NULL) return most > 0 ? BY_OUT_LIMITED : BY_OUT;
-    if (shift != NULL) return most > 0 ? BY_X_LIMITED : BY_X;
-    return ALL;
-}
-
-#define MASK_CASE(RUN, by)                                                                         \
-    case by:                                                                                       \
-        RUN(by);                                                                                   \
-        break;
-#define MASK_CASES(RUN)                                                                            \
-    MASK_CASE(RUN, ALL)                                                                            \
-    MASK_CASE(RUN, BY_OUT)                                                                         \
-    MASK_CASE(RUN, BY_X) MASK_CASE(RUN, BY_OUT_LIMITED) MASK_CASE(RUN, BY_X_LIMITED)
-
-/* The gradient in front of relu. */
-INLINE void part_masked(const int V, const bool whole, const mask by, const part *p,
+/* By its output; by what it is given, which would not be stored as 0. */
+INLINE void part_by_out(const int V, const bool whole, const bool limited, const part *p,
                         const float *out, float most, vf d[])
 {
     vf y[VECTORS];
     get(V, whole, p, out, y);
     UNROLL
-    for (int k = 0; k < V; k++) {
-        d[k] = vf_blend(vm_gt(y[k], vf_zero()), d[k], vf_zero());
-        if (by == BY_OUT_LIMITED) d[k] = vf_blend(vm_gt(vf_set(most), y[k]), d[k], vf_zero());
-    }
+    for (int k = 0; k < V; k++) d[k] = in_front(limited, y[k], 0, most, d[k]);
 }
-
-/* The same; z would not be stored as 0. */
-INLINE vf masked_by(const mask by, vf z, float most, vf d)
+INLINE vf by_given(const bool limited, vf z, float most, vf d)
 {
-    const vf below = vf_set(0x1.fffffep-64f); /* LKI_TINY */
-    d = vf_blend(vm_gt(z, below), d, vf_zero());
-    return by == BY_X_LIMITED ? vf_blend(vm_gt(vf_set(most), z), d, vf_zero()) : d;
+    return in_front(limited, z, 0x1.fffffep-64f, most, d); /* the largest float below LKI_TINY */
 }
 
-INLINE void part_products(const int V, const bool whole, const mask by, const part *p,
-                          const lki_norm_products *o, int64_t at, int64_t c)
+INLINE void part_products(const int V, const bool whole, const mask by, const bool limited,
+                          const part *p, const lki_norm_products *o, int64_t at, int64_t c)
 {
     vd sum_d[VECTORS][2], sum_dx[VECTORS][2];
     vf mean[VECTORS], scale[VECTORS], shift[VECTORS];
     get_doubles(V, whole, p, o->sum_d + c, sum_d);
     get_doubles(V, whole, p, o->sum_dx + c, sum_dx);
     get(V, whole, p, o->mean + c, mean);
-    if (by_x(by)) {
+    if (by == BY_X) {
         get(V, whole, p, o->scale + c, scale);
         get(V, whole, p, o->shift + c, shift);
     }
@@ -281,14 +265,15 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
         vf d[VECTORS], x[VECTORS];
         fetch(V, p, o->d_out + at);
         fetch(V, p, o->x + at);
-        if (by_out(by)) fetch(V, p, o->out + at);
+        if (by == BY_OUT) fetch(V, p, o->out + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
-        if (by_out(by)) part_masked(V, whole, by, p, o->out + at, o->most, d);
+        if (by == BY_OUT) part_by_out(V, whole, limited, p, o->out + at, o->most, d);
         UNROLL
         for (int k = 0; k < V; k++) {
             const vf away = x[k] - mean[k];
-            if (by_x(by)) d[k] = masked_by(by, vf_fma(away, scale[k], shift[k]), o->most, d[k]);
+            if (by == BY_X)
+                d[k] = by_given(limited, vf_fma(away, scale[k], shift[k]), o->most, d[k]);
             const vd low = vf_low(d[k]), high = vf_high(d[k]);
             sum_d[k][0] += low;
             sum_d[k][1] += high;
@@ -297,13 +282,8 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
         }
         if (o->d_side == NULL) continue;
         UNROLL
-        for (int k = 0; k < V; k++) {
-            float *to = o->d_side + at + k * LANES;
-            if (o->add)
-                vf_put_result(to, d[k], whole ? LANES : p->n, true);
-            else /* was stored before */
-                vf_put(to, d[k], whole ? LANES : p->n);
-        }
+        for (int k = 0; k < V; k++)
+            vf_give(o->d_side + at + k * LANES, d[k], whole ? LANES : p->n, o->add);
     }
     put_doubles(V, whole, p, sum_d, o->sum_d + c);
     put_doubles(V, whole, p, sum_dx, o->sum_dx + c);
@@ -312,40 +292,34 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
 static void vector_norm_products(int64_t rows, int64_t columns, const lki_norm_products *operands)
 {
     const lki_norm_products copy = *operands, *o = &copy;
-    const mask by = mask_of(o->out, o->shift, o->most);
-#define PRODUCTS_BY(by) part_products(V_, whole_, by, &p, o, at, c)
-#define PRODUCTS(V, whole)                                                                         \
-    do {                                                                                           \
-        enum { V_ = V, whole_ = whole };                                                           \
-        switch (by) {                                                                              \
-            MASK_CASES(PRODUCTS_BY)                                                                \
-        }                                                                                          \
-    } while (0)
+#define PRODUCTS_BY(V, whole, by, limited) part_products(V, whole, by, limited, &p, o, at, c)
+#define PRODUCTS(V, whole)                 BY_MASK(PRODUCTS_BY, V, whole)
     FOR_PARTS(rows, columns, columns, PRODUCTS);
 #undef PRODUCTS
 #undef PRODUCTS_BY
 }
 
-INLINE void part_backward(const int V, const bool whole, const mask by, const part *p,
-                          const lki_norm_backward *o, int64_t at, int64_t c, bool add)
+INLINE void part_backward(const int V, const bool whole, const mask by, const bool limited,
+                          const part *p, const lki_norm_backward *o, int64_t at, int64_t c,
+                          bool add)
 {
     vf mean[VECTORS], scale[VECTORS], level[VECTORS], slope[VECTORS], shift[VECTORS];
     get(V, whole, p, o->mean + c, mean);
     get(V, whole, p, o->scale + c, scale);
     get(V, whole, p, o->level + c, level);
     get(V, whole, p, o->slope + c, slope);
-    if (by_x(by)) get(V, whole, p, o->shift + c, shift);
+    if (by == BY_X) get(V, whole, p, o->shift + c, shift);
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
         fetch_narrow(V, p, o->d_out + at);
         fetch_narrow(V, p, o->x + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
-        if (by_out(by)) part_masked(V, whole, by, p, o->out + at, o->most, d);
+        if (by == BY_OUT) part_by_out(V, whole, limited, p, o->out + at, o->most, d);
         UNROLL
         for (int k = 0; k < V; k++) {
-            if (by_x(by))
-                d[k] = masked_by(by, vf_fma(x[k] - mean[k], scale[k], shift[k]), o->most, d[k]);
+            if (by == BY_X)
+                d[k] = by_given(limited, vf_fma(x[k] - mean[k], scale[k], shift[k]), o->most, d[k]);
             const vf g = scale[k] * vf_fma(mean[k] - x[k], slope[k], d[k] - level[k]);
             vf_put_result(o->d_in + at + k * LANES, g, whole ? LANES : p->n, add);
         }
@@ -356,15 +330,8 @@ static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_b
                                  bool add)
 {
     const lki_norm_backward copy = *operands, *o = &copy;
-    const mask by = mask_of(o->out, o->shift, o->most);
-#define BACKWARD_BY(by) part_backward(V_, whole_, by, &p, o, at, c, add)
-#define BACKWARD(V, whole)                                                                         \
-    do {                                                                                           \
-        enum { V_ = V, whole_ = whole };                                                           \
-        switch (by) {                                                                              \
-            MASK_CASES(BACKWARD_BY)                                                                \
-        }                                                                                          \
-    } while (0)
+#define BACKWARD_BY(V, whole, by, limited) part_backward(V, whole, by, limited, &p, o, at, c, add)
+#define BACKWARD(V, whole)                 BY_MASK(BACKWARD_BY, V, whole)
     FOR_PARTS(rows, columns, columns, BACKWARD);
 #undef BACKWARD
 #undef BACKWARD_BY
