@@ -168,26 +168,11 @@ PAIRS INLINE void pair_rows(const int R, const bf16_terms *t, const uint16_t *a,
 PAIRS static void pair_part(int64_t rows, const bf16_terms *t, const uint16_t *a, float *c,
                             bool begun)
 {
+#define PART(R) pair_rows(R, t, a, c, begun)
     switch (rows) {
-    case 1:
-        pair_rows(1, t, a, c, begun);
-        break;
-    case 2:
-        pair_rows(2, t, a, c, begun);
-        break;
-    case 3:
-        pair_rows(3, t, a, c, begun);
-        break;
-    case 4:
-        pair_rows(4, t, a, c, begun);
-        break;
-    case 5:
-        pair_rows(5, t, a, c, begun);
-        break;
-    default:
-        pair_rows(6, t, a, c, begun);
-        break;
+        TILE_CASES_6(PART)
     }
+#undef PART
 }
 #endif
 
@@ -249,28 +234,12 @@ INLINE void vector_rows(const int R, const bf16_terms *t, const uint16_t *a, int
 
 static void vector_part(int64_t rows, const bf16_terms *t, const uint16_t *a, float *c, bool begun)
 {
+#define PART(R)                                                                                    \
+    if ((R) <= VECTOR_ROWS) vector_rows(R, t, a, column, c + column, begun)
     for (int64_t column = 0; column < BF16_SIDE; column += 2 * LANES) switch (rows) {
-        case 1:
-            vector_rows(1, t, a, column, c + column, begun);
-            break;
-#if LANES == 16
-        case 2:
-            vector_rows(2, t, a, column, c + column, begun);
-            break;
-        case 3:
-            vector_rows(3, t, a, column, c + column, begun);
-            break;
-        case 4:
-            vector_rows(4, t, a, column, c + column, begun);
-            break;
-        case 5:
-            vector_rows(5, t, a, column, c + column, begun);
-            break;
-#endif
-        default:
-            vector_rows(VECTOR_ROWS, t, a, column, c + column, begun);
-            break;
+            TILE_CASES_6(PART)
         }
+#undef PART
 }
 
 /* Up to 16 rows, by parts of about the same size. */
