@@ -106,18 +106,13 @@ static lks_status cpu_mean_backward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-const lki_kernel lki_cpu_avg_pool = {
-    .plan_bytes = sizeof(pool_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = plan_pool,
-    .forward = cpu_mean_forward,
-    .backward = cpu_mean_backward,
-};
-
-const lki_kernel lki_cpu_global_avg_pool = {
-    .plan_bytes = sizeof(pool_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = plan_pool,
-    .forward = cpu_mean_forward,
-    .backward = cpu_mean_backward,
-};
+#define MEAN(name)                                                                                 \
+    const lki_kernel lki_cpu_##name = {                                                            \
+        .plan_bytes = sizeof(pool_plan),                                                           \
+        .span = LKI_SPAN_EITHER,                                                                   \
+        .plan = plan_pool,                                                                         \
+        .forward = cpu_mean_forward,                                                               \
+        .backward = cpu_mean_backward,                                                             \
+    }
+MEAN(avg_pool);
+MEAN(global_avg_pool);
