@@ -4,6 +4,8 @@
 
 #include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/narrow.h"
+#include "backend/cpu/vector/transpose.h"
 
 /* Values whose shares are formed together, in two loops, and vectors that take turns in the second: each operation of a
  * vector waits for the one before, and a processor sees only so many operations that wait. */
