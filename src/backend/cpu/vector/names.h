@@ -6,6 +6,7 @@
 #ifndef LKI_CPU_VECTOR_NAMES_H
 #define LKI_CPU_VECTOR_NAMES_H
 
+#define added_sum                        LKI_ISA_NAME(added_sum)
 #define attention_cache_bytes            LKI_ISA_NAME(attention_cache_bytes)
 #define attention_forward                LKI_ISA_NAME(attention_forward)
 #define attention_forward_begin          LKI_ISA_NAME(attention_forward_begin)
