@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "model/model.h"
-#include "program/rows.h"
 #include "numeric/tree.h"
+#include "program/rows.h"
 
 enum {
     BUCKET_BYTES = 1 << 20,

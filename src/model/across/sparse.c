@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "model/update.h"
-#include "program/rows.h"
 #include "numeric/hash.h"
+#include "program/rows.h"
 
 enum { BITS = 64 }; /* of a word */
 

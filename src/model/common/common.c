@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "numeric/hash.h"
-#include "program/rows.h"
 #include "numeric/tree.h"
+#include "program/rows.h"
 
 static void *take(lki_common *common, size_t bytes)
 {

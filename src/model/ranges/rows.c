@@ -18,8 +18,8 @@
  * Ranks with parameters in common take them behind the word of the step (common/tasks.c).
  */
 #include "model/update.h"
-#include "program/rows.h"
 #include "numeric/tree.h"
+#include "program/rows.h"
 
 /* A kernel copies or lists what it reads for each part, so these are not small. Columns are cut where a kernel asks for
  * that; else rows, as workers need it. */
