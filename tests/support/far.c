@@ -291,14 +291,15 @@ static void far_release(lki_plan *plan)
     inner_of(plan)->release(plan);
 }
 
+/* A call of ref's that gives nothing back. */
+#define INSIDE(call) (enter(), (call), leave())
+
 static void far_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
                         int parts)
 {
     own(packed, plan->needs.packed_bytes, "prepare: packed");
     for (int i = 0; i < LKI_MAX_SLOTS; i++) own(param[i], 1, "prepare: param");
-    enter();
-    inner_of(plan)->prepare(plan, param, packed, part, parts);
-    leave();
+    INSIDE(inner_of(plan)->prepare(plan, param, packed, part, parts));
 }
 
 static void far_pack_rows(const lki_plan *plan, int slot, const float *param, void *packed,
@@ -306,9 +307,7 @@ static void far_pack_rows(const lki_plan *plan, int slot, const float *param, vo
 {
     own(packed, plan->needs.packed_bytes, "pack: packed");
     own(param, 1, "pack: param");
-    enter();
-    inner_of(plan)->pack(plan, slot, param, packed, first, count);
-    leave();
+    INSIDE(inner_of(plan)->pack(plan, slot, param, packed, first, count));
 }
 
 /* far_forward() and so on: the one of ref, inside. */
@@ -352,9 +351,7 @@ static void far_rows(const lki_plan *plan, const lki_rows *rows)
     own_floats(rows->in, samples * lks_shape_elements(&node->in[0]->shape), "rows: in");
     own_floats(rows->d_out, samples * lks_shape_elements(&node->out.shape), "rows: d_out");
     own(rows->workspace, plan->needs.workspace_bytes, "rows: workspace");
-    enter();
-    inner_of(plan)->rows(plan, &around);
-    leave();
+    INSIDE(inner_of(plan)->rows(plan, &around));
 }
 
 /* ---------------------------------------------------------------- the backend */
@@ -378,45 +375,35 @@ static void far_update(const lki_update *update, int64_t count, float *w,
     own_states(count, state);
     own_floats(w, count, "update: w");
     own_floats(sums, count, "update: sums");
-    enter();
-    ref->update(update, count, w, state, sums);
-    leave();
+    INSIDE(ref->update(update, count, w, state, sums));
 }
 
 static void far_add(int64_t count, float *left, const float *right)
 {
     own_floats(left, count, "add");
     own_floats(right, count, "add");
-    enter();
-    ref->add(count, left, right);
-    leave();
+    INSIDE(ref->add(count, left, right));
 }
 
 static void far_approach(int64_t count, float part, float *left, const float *right)
 {
     own_floats(left, count, "approach");
     own_floats(right, count, "approach");
-    enter();
-    ref->approach(count, part, left, right);
-    leave();
+    INSIDE(ref->approach(count, part, left, right));
 }
 
 static void far_pack(int64_t count, const float *from, uint16_t *to)
 {
     own_floats(from, count, "pack");
     own(to, (size_t)count * sizeof *to, "pack");
-    enter();
-    ref->pack(count, from, to);
-    leave();
+    INSIDE(ref->pack(count, from, to));
 }
 
 static void far_unpack(int64_t count, const uint16_t *from, float *to)
 {
     own(from, (size_t)count * sizeof *from, "unpack");
     own_floats(to, count, "unpack");
-    enter();
-    ref->unpack(count, from, to);
-    leave();
+    INSIDE(ref->unpack(count, from, to));
 }
 
 static double far_dot(int64_t count, const float *a, const float *b)
@@ -436,9 +423,7 @@ static void far_direction(const lki_update *update, int64_t count, const float *
     own_states(count, state);
     own_floats(w, count, "direction: parameter");
     own_floats(gradient, count, "direction: gradient");
-    enter();
-    ref->direction(update, count, w, state, gradient, sum);
-    leave();
+    INSIDE(ref->direction(update, count, w, state, gradient, sum));
 }
 
 enum { MOST_IMPLS = 64 };
