@@ -48,17 +48,13 @@ lki_cluster lki_cluster_of(const lki_node *node)
     return cluster;
 }
 
-int64_t lki_cluster_rows(const lki_cluster *cluster, int slot)
-{
-    return cluster->param[slot].owner->param[cluster->param[slot].index].shape.dim[0];
-}
-
 void lki_plan_pack(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
 {
     if (plan->kernel->prepare != NULL) plan->kernel->prepare(plan, param, packed, part, parts);
     for (int slot = 0; slot < LKI_MAX_SLOTS; slot++) {
         if ((plan->needs.packs >> slot & 1) == 0) continue;
-        const int64_t rows = lki_cluster_rows(&plan->cluster, slot);
+        const lki_node *owner = plan->cluster.param[slot].owner;
+        const int64_t rows = owner->param[plan->cluster.param[slot].index].shape.dim[0];
         const int64_t units = (rows + LKI_PACKED_ROWS - 1) / LKI_PACKED_ROWS;
         const int64_t first = lki_share(part, parts, units) * LKI_PACKED_ROWS;
         const int64_t end = lki_share(part + 1, parts, units) * LKI_PACKED_ROWS;

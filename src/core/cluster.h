@@ -21,8 +21,6 @@ static inline bool lki_cluster_is_tied(const lki_cluster *cluster)
     return tied;
 }
 
-/* Rows of the parameter in a slot. */
-int64_t lki_cluster_rows(const lki_cluster *cluster, int slot);
 /* What the plan's kernel packs, if it does: part `part` of `parts`, each by another worker at the same time. */
 void lki_plan_pack(lki_plan *plan, const float *const param[], void *packed, int part, int parts);
 

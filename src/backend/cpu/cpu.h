@@ -67,6 +67,14 @@ lks_status lki_normalize_table(lks_context *context, const lki_node *node, int64
 lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);
 bool lki_cpu_activation_reads_out(lki_activation id);
 
+/* lki_rows.sum of one replica; user is float *const [slots], where they go: NULL: nowhere. (dense.c) */
+void lki_cpu_keep(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
+                  const float *sums);
+/* Of each of the rows [first, first + rows) the places of `count` that name it, ascending: head[r], next[that], ...; behind
+ * the last one comes -1. (embedding.c) */
+void lki_cpu_list(int64_t first, int64_t rows, int64_t count, const int32_t *row, int32_t *head,
+                  int32_t *next);
+
 #define LKI_CPU_ACTIVATIONS                                                                        \
     (LKI_OPS(RELU) | LKI_OPS(RELU6) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) |        \
      LKI_OPS(TANH) | LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))

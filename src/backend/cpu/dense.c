@@ -17,8 +17,7 @@ enum { WIDE_UNITS = 256 }; /* which vector/rows.c takes together */
 typedef struct dense_plan {
     lki_cpu_plan cpu;
     lki_dense_shape shape;
-    int64_t positions; /* of a sample: rows of the products */
-    size_t listed;     /* where rows have lists in the workspace */
+    size_t listed; /* where rows have lists in the workspace */
     const lki_vector_dense *kernels;
 } dense_plan;
 
@@ -39,10 +38,10 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     LKI_TRY(lki_cpu_plan_start(plan));
     const lki_vector *vector = p->cpu.vector;
     const lks_shape *in = &plan->cluster.in[0]->shape;
-    p->positions = in->ndim > 1 ? in->dim[0] : 1;
-    p->shape = (lki_dense_shape){.inputs = p->cpu.in / p->positions,
-                                 .units = p->cpu.out / p->positions,
-                                 .positions = p->positions,
+    const int64_t each = in->ndim > 1 ? in->dim[0] : 1;
+    p->shape = (lki_dense_shape){.inputs = p->cpu.in / each,
+                                 .units = p->cpu.out / each,
+                                 .positions = each,
                                  .bias = plan->cluster.node[0]->param_count > 1,
                                  .masks = masks,
                                  .forward_only = !plan->d_in_wanted[0],
@@ -53,7 +52,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
     plan->needs.reads = LKI_READS_IN;
     const size_t rows = p->kernels->rows_bytes();
-    const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice * p->positions);
+    const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice * each);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
     p->listed = lki_align(plan->needs.workspace_bytes);
     if (plan->by_rows && lki_cluster_is_tied(&plan->cluster)) {
@@ -101,18 +100,17 @@ static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
     lki_dense_shape shape = p->shape;
     shape.part = args->part;
     shape.parts = args->parts;
-    p->kernels->forward(&shape, args->count * p->positions, args->in[0], args->packed,
+    p->kernels->forward(&shape, args->count * p->shape.positions, args->in[0], args->packed,
                         p->shape.bias ? args->param[1] : NULL, args->out, args->workspace);
     return LKS_OK;
 }
 
-/* Receives the sums of one replica. */
-static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t first, int64_t count,
-                           const float *sums)
+void lki_cpu_keep(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
+                  const float *sums)
 {
     float *const *d_param = user;
     (void)node;
-    memcpy(d_param[param] + first, sums, (size_t)count * sizeof *sums);
+    if (d_param[slot] != NULL) memcpy(d_param[slot] + first, sums, (size_t)count * sizeof *sums);
 }
 
 /* Asks for where they go. */
@@ -138,7 +136,7 @@ static void backward_one(const dense_plan *p, const float *x, const float *d_y,
 /* All samples of the replica are here: LKI_SPAN_JOINT, LKI_SPAN_SHARE. */
 static void backward_param(const dense_plan *p, const lki_args *args)
 {
-    if (args->count * p->positions == 1 && !p->shape.bf16) {
+    if (args->count * p->shape.positions == 1 && !p->shape.bf16) {
         backward_one(p, args->in[0], args->d_out, args->d_param);
         return;
     }
@@ -151,7 +149,7 @@ static void backward_param(const dense_plan *p, const lki_args *args)
                            .last = 1,
                            .row_count = p->shape.units,
                            .workspace = args->workspace,
-                           .sum = cpu_dense_keep,
+                           .sum = lki_cpu_keep,
                            .soon = cpu_dense_soon,
                            .user = d_param};
     p->kernels->rows(&p->shape, &sums);
@@ -161,22 +159,10 @@ static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
-        p->kernels->backward(&p->shape, args->count * p->positions, args->in[0], args->d_out,
+        p->kernels->backward(&p->shape, args->count * p->shape.positions, args->in[0], args->d_out,
                              args->packed, args->d_in[0], args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL) backward_param(p, args);
     return LKS_OK;
-}
-
-/* Of each row the places with a sum of an embedding, ascending; -1 ends it. */
-static void list_added(const lki_rows *args, int64_t places, int32_t *head, int32_t *next)
-{
-    for (int64_t r = 0; r < args->row_count; r++) head[r] = -1;
-    for (int64_t t = places - 1; t >= 0; t--) {
-        const int64_t r = args->added.row[t] - args->row_first;
-        if (args->added.row[t] < 0 || r < 0 || r >= args->row_count) continue;
-        next[t] = head[r];
-        head[r] = (int32_t)t;
-    }
 }
 
 static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
@@ -186,7 +172,8 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
     if (args->added.sum != NULL) {
         int32_t *head = (int32_t *)(void *)((char *)args->workspace + p->listed);
         const int64_t samples = args->start[args->last] - args->start[args->first];
-        list_added(args, samples * args->added.positions, head, head + args->row_count);
+        lki_cpu_list(args->row_first, args->row_count, samples * args->added.positions,
+                     args->added.row, head, head + args->row_count);
         shape.added = head;
     }
     p->kernels->rows(&shape, args);

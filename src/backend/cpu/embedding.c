@@ -68,18 +68,25 @@ static lks_status cpu_embedding_forward(const lki_plan *plan, const lki_args *ar
     return LKS_OK;
 }
 
-/* For each of the tokens [first, first + tokens) its positions, ascending; behind the last one comes -1. Of the token
- * without a gradient there are none. */
+void lki_cpu_list(int64_t first, int64_t rows, int64_t count, const int32_t *row, int32_t *head,
+                  int32_t *next)
+{
+    for (int64_t r = 0; r < rows; r++) head[r] = -1;
+    for (int64_t t = count - 1; t >= 0; t--) {
+        const int64_t r = row[t] - first;
+        if (r < 0 || r >= rows) continue;
+        next[t] = head[r];
+        head[r] = (int32_t)t;
+    }
+}
+
+/* Positions of tokens; of the one without a gradient there are none. */
 static void list_positions(const embedding_plan *p, int64_t first, int64_t tokens, int64_t count,
                            const int32_t *token, int32_t *head, int32_t *next)
 {
-    for (int64_t v = 0; v < tokens; v++) head[v] = -1;
-    for (int64_t t = count - 1; t >= 0; t--) {
-        const int64_t v = token[t] - first;
-        if (v < 0 || v >= tokens || token[t] == p->blank) continue;
-        next[t] = head[v];
-        head[v] = (int32_t)t;
-    }
+    const int64_t blank = p->blank - first;
+    lki_cpu_list(first, tokens, count, token, head, next);
+    if (p->blank >= 0 && blank >= 0 && blank < tokens) head[blank] = -1;
 }
 
 /* The sum over positions from *t on that lie before `end`; *t becomes the next one. */
@@ -92,16 +99,16 @@ static void sum_positions(const embedding_plan *p, const int32_t *next, const fl
 }
 
 /* lki_rows_added of the replica: the sum of a row at the first position that has its token. */
-static void leave_sums(const embedding_plan *p, const lki_args *args, int32_t *head,
+static void leave_sums(const embedding_plan *p, const lki_args *args, int64_t count, int32_t *head,
                        const int32_t *next, double *sum)
 {
     int32_t *row = (int32_t *)(void *)args->factor[1];
-    for (int64_t t = 0; t < args->count * p->cpu.in; t++) row[t] = -1;
+    for (int64_t t = 0; t < count; t++) row[t] = -1;
     for (int64_t v = 0; v < p->vocabulary; v++) {
         const int32_t first = head[v];
         if (first < 0) continue;
         row[first] = (int32_t)v;
-        sum_positions(p, next, args->d_out, args->count * p->cpu.in, &head[v], sum);
+        sum_positions(p, next, args->d_out, count, &head[v], sum);
         for (int64_t u = 0; u < p->units; u++)
             args->factor[0][first * p->units + u] = lki_round(sum[u]);
     }
@@ -117,7 +124,7 @@ static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *a
     if (args->d_param[0] == NULL && args->factor[0] == NULL) return LKS_OK;
     list_positions(p, 0, p->vocabulary, count, args->in[0], head, next);
     if (args->factor[0] != NULL) {
-        leave_sums(p, args, head, next, sum);
+        leave_sums(p, args, count, head, next, sum);
         return LKS_OK;
     }
     for (int64_t v = 0; v < p->vocabulary; v++) {

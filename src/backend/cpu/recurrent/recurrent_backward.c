@@ -55,15 +55,6 @@ static void state_backward(const lki_recurrent_share *s, int64_t step)
                                s->args->workspace);
 }
 
-/* Where the sums of a replica go; NULL: nowhere. */
-static void cpu_recurrent_keep(void *user, lki_tree_node node, int slot, int64_t first,
-                               int64_t count, const float *sums)
-{
-    float *const *d_param = user;
-    (void)node;
-    if (d_param[slot] != NULL) memcpy(d_param[slot] + first, sums, (size_t)count * sizeof *sums);
-}
-
 /* Of a weight and its bias, which are slots `weight` and `weight` + 2. */
 typedef struct of_weight {
     const lki_rows *rows;
@@ -121,7 +112,7 @@ static void replica_rows(const lki_recurrent_share *s)
                            .last = 1,
                            .row_count = s->p->rows,
                            .workspace = s->args->workspace,
-                           .sum = cpu_recurrent_keep,
+                           .sum = lki_cpu_keep,
                            .user = d_param};
     for (int weight = 0; weight < 2; weight++)
         if (d_param[weight] != NULL || d_param[weight + 2] != NULL)

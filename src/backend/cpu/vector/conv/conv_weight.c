@@ -228,7 +228,7 @@ INLINE void copy_pixels(const bool masked, const bool whole, const float *d_y, c
     vf d[1][2], mask[1][2];
     vd sum[4] = {{0}};
     for (int i = 0; i < 4 && !first; i++) sum[i] = vd_load(bias + i * LANES / 2);
-    for (int64_t p = 0; p < pixels; p++, d_y += step) {
+    for (int64_t p = 0; p < pixels; p++, to += PANEL, d_y += step) {
         tile_load(1, d, d_y, 0, columns);
         if (masked) {
             tile_load(1, mask, y + p * step, 0, columns);
@@ -239,20 +239,19 @@ INLINE void copy_pixels(const bool masked, const bool whole, const float *d_y, c
         sum[1] += vf_high(d[0][0]);
         sum[2] += vf_low(d[0][1]);
         sum[3] += vf_high(d[0][1]);
-        if (to != NULL) tile_store(1, d, to + p * PANEL, 0, PANEL);
+        tile_store(1, d, to, 0, PANEL);
     }
     for (int i = 0; i < 4; i++) vd_store(bias + i * LANES / 2, sum[i]);
 }
 
-/* The strip's part of the output's gradient into panels, unless it is read as it comes; it is contiguous, whatever samples it
- * spans. The sums of the bias take it on the way. */
-static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *panels)
+/* The strip's part of the output's gradient into panels; it is contiguous, whatever samples it spans.
+ * The sums of the bias take it on the way. */
+static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
 {
     const int64_t all = s->shape->filters, filters = all / s->shape->groups;
-    float *to = s->direct ? NULL : panels;
     double *bias = s->sums.bias;
     for (int64_t group = 0; group < s->shape->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL) {
+        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL, to += s->pixels * PANEL) {
             const int64_t left = filters - f, n = left < PANEL ? left : PANEL;
             const int64_t at = s->first * all + group * filters + f;
             const float *d_y = g->d_y + at, *y = g->y != NULL ? g->y + at : NULL;
@@ -265,7 +264,6 @@ static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *pan
                 copy_pixels(true, true, d_y, y, all, n, s->pixels, to, bias, first);
             else
                 copy_pixels(false, true, d_y, y, all, n, s->pixels, to, bias, first);
-            if (to != NULL) to += s->pixels * PANEL;
         }
 }
 
@@ -388,13 +386,19 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
         part.fetches = several;
     }
     if (several && part.step % 1024 == 0) part.values = dy + bias_count(s) * strip_pixels(s, count);
+    if (part.direct && g->sample == 0)
+        memset(part.sums.bias, 0, sizeof(double) * (size_t)s->filters);
     for (; part.first < count * pixels; part.first += part.pixels) {
         part.number = g->sample * pixels + part.first;
         const int64_t most = STRIP - part.number % STRIP, left = count * pixels - part.first;
         part.pixels = left < most ? left : most;
         part.dy = part.direct ? g->d_y + part.first * s->filters : dy;
         part.soon = g->d_y + (part.first + part.pixels) * s->filters;
-        if (!part.direct || g->d_bias != NULL) copy_gradient(&part, g, dy);
+        if (!part.direct)
+            copy_gradient(&part, g, dy);
+        else if (g->d_bias != NULL)
+            LKI_ISA_NAME(lki_vector_norm_sums)
+        (part.pixels, s->filters, s->filters, part.dy, part.sums.bias);
         weight_strip(&part);
     }
     if (!g->last) return;
